@@ -5,10 +5,10 @@ from functools import cache
 from pathlib import Path
 
 from fedatlas.errors import FedatlasError
-from fedatlas.files import file_digest, text_digest, write_text
+from fedatlas.files import text_digest, write_text
 from fedatlas.plan import data, results
 from fedatlas.plan.build import Plan
-from fedatlas.plan.closure import code_digest
+from fedatlas.plan.closure import code_digest, files_digest
 from fedatlas.plan.places import RESULTS
 
 _READABLE = 100  # characters of a stamp's name that list modules
@@ -39,8 +39,7 @@ class Stamps:
 
     def of_files(self, name: str, files: Iterable[Path]) -> str:
         """The file of these files' bytes, as rules name it."""
-        told = "".join(f"{file.name} {file_digest(file)}\n" for file in files)
-        return self._written(name, text_digest(told))
+        return self._written(name, files_digest(files))
 
     def write_all(self, plan: Plan) -> None:
         """Write the files of all steps whose code depends on what they work on.
