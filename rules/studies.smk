@@ -43,7 +43,7 @@ rule draw_recovery:
 
 rule tabulate_collusion:
     input:
-        code=code_of("fedatlas.studies.collusion", "fedatlas.evaluation.comma_separated"),
+        code=code_of("fedatlas.studies.leaks", "fedatlas.evaluation.comma_separated"),
     output:
         groups=reported("collusion.csv"),
         pairs=reported("tree-pairs.csv"),
@@ -227,7 +227,7 @@ rule draw_graphs:
 
 rule attack_budgets:
     input:
-        code=code_of("fedatlas.studies.lemma_3", "fedatlas.evaluation.comma_separated"),
+        code=code_of("fedatlas.studies.privacy_audit", "fedatlas.evaluation.comma_separated"),
     output:
         reported("privacy-audit.csv"),
     log:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedatlas.federations.vertical.secure_sum import AggregationTree, collusion, two_trees
-from fedatlas.studies.collusion import (
+from fedatlas.studies.leaks import (
     DRAWN,
     EVERY,
     FRESH,

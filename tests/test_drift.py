@@ -10,8 +10,8 @@ from experiment_files import plan_of_all
 from fedatlas.algorithms import build_algorithm
 from fedatlas.arithmetic.randomness import Draws, RoundRandom
 from fedatlas.federations.decentralised.network import GraphCounters, GraphNetwork, graph_weights
-from fedatlas.studies import drift
-from fedatlas.studies.drift import noise_model
+from fedatlas.studies import budgets
+from fedatlas.studies.budgets import noise_model
 
 NUMBERS = 4000  # of a model, each of which is a run of its own
 
@@ -96,5 +96,5 @@ def test_other_methods_are_not_known():
     assert all(noise_model(spec, 3) is not None for spec in specs)
     unlisted = runs()["kang-2021"].model_copy()
     with pytest.MonkeyPatch.context() as patched:
-        patched.delitem(drift._SINGLE, unlisted.algorithm)
+        patched.delitem(budgets._SINGLE, unlisted.algorithm)
         assert noise_model(unlisted, 3) is None

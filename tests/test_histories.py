@@ -31,8 +31,15 @@ from fedatlas.figures.recovery import compose
 from fedatlas.figures.style import STYLE, draw
 from fedatlas.schema.network_model import NetworkModel, RealMasks
 from fedatlas.schema.objectives import LinearObjective
-from fedatlas.studies.histories import SmallProblem, first_slopes, recover, train
-from fedatlas.studies.recovery import LAWS, summarised, tabulate_recovery
+from fedatlas.studies.recovery import (
+    LAWS,
+    SmallProblem,
+    first_slopes,
+    recover,
+    summarised,
+    tabulate_recovery,
+    train,
+)
 
 REAL, RING, FINE = LAWS
 LOGISTIC = LinearObjective(name="logistic_l2", weight=1e-3)

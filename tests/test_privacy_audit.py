@@ -10,8 +10,7 @@ from fedatlas.evaluation.comma_separated import to_csv
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.runs import RunSpec
 from fedatlas.schema.studies import PrivacyAudit
-from fedatlas.studies.attacks import attack
-from fedatlas.studies.lemma_3 import tabulate_pairs
+from fedatlas.studies.privacy_audit import attack, tabulate_pairs
 
 STATES = np.array([[0, 1.0, 0], [1, 0, 0], [0, 1, 0]])
 TRACKERS = np.array([[0, 0, 1.0], [1, 0, 0], [0, 1, 0]])

@@ -31,9 +31,8 @@ def leaks(
     from fedatlas.evaluation.comma_separated import to_csv
     from fedatlas.federations.vertical.shards import read_party_shards
     from fedatlas.schema.objectives import LinearObjective
-    from fedatlas.studies.histories import SmallProblem
     from fedatlas.studies.leaks import find_leaks
-    from fedatlas.studies.recovery import summarised, tabulate_recovery
+    from fedatlas.studies.recovery import SmallProblem, summarised, tabulate_recovery
     from fedatlas.training.solver import solve
 
     objective = validated(LinearObjective, spec, "--spec")
@@ -55,7 +54,7 @@ def collusion(
 ) -> None:
     """Tabulate which groups of parties unmask shares, and what Definition 4 of VFB² is worth."""
     from fedatlas.evaluation.comma_separated import to_csv
-    from fedatlas.studies.collusion import tabulate_groups, tabulate_pairs
+    from fedatlas.studies.leaks import tabulate_groups, tabulate_pairs
 
     write_text(output, to_csv([row._asdict() for row in tabulate_groups()]))
     write_text(pairs, to_csv([row._asdict() for row in tabulate_pairs()]))
@@ -124,7 +123,7 @@ def attacks(spec: Annotated[Any, json_with("privacy_audit", "runs")], output: Ou
     """Hold what runs claim of privacy against pairs of data sets of a tiny problem."""
     from fedatlas.evaluation.comma_separated import to_csv
     from fedatlas.schema.studies import PrivacyAudit
-    from fedatlas.studies.lemma_3 import tabulate_pairs
+    from fedatlas.studies.privacy_audit import tabulate_pairs
 
     runs, study = _study(spec, "privacy_audit", PrivacyAudit)
     write_text(output, to_csv(tabulate_pairs(runs, study)))

@@ -95,7 +95,7 @@ class PartyValidation(ComparedRuns):
 
 
 class PrivacyAudit(Model):
-    """What claimed budgets are held against, see `fedatlas.studies.lemma_3`; no data set is used.
+    """Adjacent data sets that test claimed budgets, see `fedatlas.studies.privacy_audit`.
 
     samples: D of every agent of the tiny problem; by default as many as an iteration draws.
     curvatures: h of quadratic losses, for each of which a pair of adjacent data sets is taken.

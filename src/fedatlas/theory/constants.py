@@ -21,7 +21,7 @@ _STEEPEST = 3 * sqrt(3) / 8
 
 @dataclass(frozen=True)
 class Constants:
-    """Constants of f = 1/N Σ_i f_i over clients that hold equally many samples, and the start x⁰ = 0.
+    """Constants of f = 1/N Σ_i f_i over clients with equally many samples, and the start x⁰ = 0.
 
     clients: N. samples: M of each client. smoothness: L of every f_ij (FedPAGE, Assumption 2.1).
     average_smoothness: an L of Assumption 2.2. gap: f(x⁰) − f*, or an upper bound of it: f* is 0 at
@@ -44,7 +44,7 @@ class Constants:
 
 @dataclass(frozen=True)
 class PartyConstants:
-    """Constants of f = 1/n Σ_i f_i over parties with columns, and the start w⁰ = 0 (VFB², section 5).
+    """Constants of f = 1/n Σ_i f_i over parties with columns, from w⁰ = 0 (VFB², section 5).
 
     parties, samples: q and n. smoothness: L of every f_i (Assumption 1.1). block_smoothness: L_ℓ of
     each party (1.2). regulariser_smoothness: L_g of g (Assumption 2), without the weight λ that
