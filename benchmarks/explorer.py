@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 from playwright.sync_api import CDPSession, Page, sync_playwright
 
-from fedatlas.atlas.explorer import write_explorer
 from fedatlas.atlas.joining import JoinedExperiment, JoinedPaper, JoinedRun, join_traces
 from fedatlas.evaluation.verdicts import Verdict, verdicts_to_csv
 from fedatlas.files import canonical_json
+from fedatlas.pages.explorer import write_explorer
 from fedatlas.schema.claims import Effect
 from fedatlas.traces.trace import build_trace, write_trace
 

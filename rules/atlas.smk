@@ -1,7 +1,7 @@
 """The atlas: traces of the selected experiments in a file per paper, then beside all others."""
 
-from fedatlas.atlas.page import SOURCES as EXPLORER_SOURCES
-from fedatlas.atlas.scope import digest_of_scope
+from fedatlas.pages import SOURCES as EXPLORER_SOURCES
+from fedatlas.pages.scope import digest_of_scope
 
 
 rule join_traces:
@@ -52,7 +52,7 @@ rule write_summary:
         budgets=SELECTED.files_named("budgets.nc"),
         traces=SELECTED.published_traces(),
         atlas=SELECTED.atlas_across_papers(),
-        code=code_of("fedatlas.atlas.report"),
+        code=code_of("fedatlas.pages.summary"),
     output:
         "<results>/summary.md",
     log:
@@ -74,7 +74,7 @@ rule write_explorer:
         atlas="<results>/atlas/atlas.nc",
         claims="<results>/claims.csv",
         page=STAMPS.of_files("atlas.page", EXPLORER_SOURCES),
-        code=code_of("fedatlas.atlas.explorer"),
+        code=code_of("fedatlas.pages.explorer"),
     output:
         page="<results>/atlas/explorer.html",
         curves=directory("<results>/atlas/explorer"),

@@ -26,7 +26,7 @@ rule tabulate_results:
     input:
         traces=of_experiment(results.traces),
         selection="<results>/experiments/{experiment}/selection.json",
-        code=code_of("fedatlas.evaluation.results_table"),
+        code=code_of("fedatlas.pages.results_table"),
     output:
         reported("table.csv"),
     log:
@@ -89,7 +89,7 @@ rule judge_claims:
 rule collect_claims:
     input:
         claims=lambda wildcards: SELECTED.claims(wildcards.collection),
-        code=code_of("fedatlas.evaluation.claims_page"),
+        code=code_of("fedatlas.pages.claims_page"),
     output:
         csv="<results>/claims/{collection}.csv",
         html=report(
@@ -109,7 +109,7 @@ rule collect_claims:
 use rule collect_claims as collect_all_claims with:
     input:
         claims=SELECTED.claims(),
-        code=code_of("fedatlas.evaluation.claims_page"),
+        code=code_of("fedatlas.pages.claims_page"),
     output:
         csv="<results>/claims.csv",
         html=report(

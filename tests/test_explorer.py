@@ -19,13 +19,12 @@ from scipy.stats import gmean
 from typer.testing import CliRunner
 
 from atlas_factory import noisy_trace, small_atlas, write_atlas, write_claims
-from fedatlas.atlas.explorer import write_explorer
-from fedatlas.atlas.explorer_data import ColumnStore, six_digits
 from fedatlas.atlas.publishing import Publication, publish
 from fedatlas.atlas.reading import open_atlas
 from fedatlas.cli import app
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.interval_drawing import drawing, to_svg
+from fedatlas.pages.claims_page import drawing, to_svg
+from fedatlas.pages.explorer import ColumnStore, six_digits, write_explorer
 from verdict_factory import effect, every_outcome, verdict
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)

@@ -11,11 +11,11 @@ from pydantic import TypeAdapter, ValidationError
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import cost_axis
 from fedatlas.evaluation.levels import common_budget, mean_along, reached
-from fedatlas.evaluation.results_table import results_table
 from fedatlas.evaluation.selection import Choice
 from fedatlas.evaluation.verdicts import Verdict
 from fedatlas.figures.draw import compose
 from fedatlas.figures.style import Shown
+from fedatlas.pages.results_table import results_table
 from fedatlas.schema.cost_names import Cost, LinkLatencies, link_latencies
 from fedatlas.schema.figures import Figure
 from judging import verdict

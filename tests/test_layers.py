@@ -32,6 +32,7 @@ LAYERS = (
     {"figures"},
     {"provenance.expected", "provenance.findings"},  # whether a trace is still that of the plan
     {"atlas"},  # all papers on common axes
+    {"pages"},  # what people look at besides figures
     {"provenance"},  # whether results are still true
     {"cli", "__main__", ""},  # commands, and what `import fedatlas` offers
 )

@@ -28,7 +28,6 @@ from atlas_factory import (
 from fedatlas.atlas import exporting, publishing, results_atlas
 from fedatlas.atlas.citation import read_citation
 from fedatlas.atlas.compared import AtlasComparison
-from fedatlas.atlas.data_card import data_card
 from fedatlas.atlas.exporting import point_places, write_table
 from fedatlas.atlas.publishing import Publication, publish
 from fedatlas.atlas.revision import revision
@@ -39,6 +38,7 @@ from fedatlas.data.catalogue import load_catalogue
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.verdicts import read_verdicts
 from fedatlas.files import canonical_json, file_digest, write_text
+from fedatlas.pages.repository import data_card
 from fedatlas.plan.build import build_plan
 from fedatlas.plan.closure import code_digest
 from fedatlas.traces.trace import read_trace, write_trace

@@ -25,15 +25,15 @@ from markdown_it.token import Token
 from atlas_factory import write_atlas
 from fedatlas.algorithms import algorithm_class, algorithm_names
 from fedatlas.atlas.cells import cost_cell
-from fedatlas.atlas.report import write_report
-from fedatlas.atlas.scope import STUDIES, PaperScope, read_scope
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.budgets import FORMAT as BUDGETS_FORMAT
 from fedatlas.evaluation.comma_separated import to_csv
-from fedatlas.evaluation.results_table import results_table
 from fedatlas.evaluation.selection import by_run, choices, select
 from fedatlas.evaluation.verdicts import Verdict, verdicts_to_csv
 from fedatlas.markdown import WIDTH, code, item, paragraph, prose, table, text
+from fedatlas.pages.results_table import results_table
+from fedatlas.pages.scope import STUDIES, PaperScope, read_scope
+from fedatlas.pages.summary import write_report
 from fedatlas.plan.build import Plan, build_plan
 from fedatlas.projects import VARIABLE
 from fedatlas.schema.claims import OUTCOMES

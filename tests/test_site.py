@@ -14,7 +14,9 @@ from typer.testing import CliRunner
 
 from fedatlas.cli import app
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.coverage import (
+from fedatlas.evaluation.verdict_words import format_outcomes
+from fedatlas.evaluation.verdicts import read_verdicts, sentences, verdicts_to_csv
+from fedatlas.pages.repository import (
     MARKS,
     joined,
     kept_to_csv,
@@ -25,8 +27,6 @@ from fedatlas.evaluation.coverage import (
     taken_from,
     with_table,
 )
-from fedatlas.evaluation.verdict_words import format_outcomes
-from fedatlas.evaluation.verdicts import read_verdicts, sentences, verdicts_to_csv
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.claims import OUTCOMES
 from fedatlas.schema.coverage import AS_THE_PAPER, PANELS, RAN, load_coverage

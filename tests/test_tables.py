@@ -12,8 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.claims_page import verdicts_to_html
-from fedatlas.evaluation.results_table import results_table
 from fedatlas.evaluation.selection import Choice
 from fedatlas.evaluation.verdicts import (
     Verdict,
@@ -21,6 +19,8 @@ from fedatlas.evaluation.verdicts import (
     verdict_summary,
     verdicts_to_csv,
 )
+from fedatlas.pages.claims_page import verdicts_to_html
+from fedatlas.pages.results_table import results_table
 from fedatlas.schema.claims import OUTCOMES, Effect
 from trace_factory import auroc_trace, levels_trace, linear_trace
 from verdict_factory import effect, every_outcome

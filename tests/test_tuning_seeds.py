@@ -12,8 +12,8 @@ from fedatlas.atlas.runs import atlas_runs
 from fedatlas.cli.options import read_traces
 from fedatlas.evaluation.claims.order import OrderTest
 from fedatlas.evaluation.results import Results
-from fedatlas.evaluation.results_table import results_table
 from fedatlas.evaluation.selection import choices, select
+from fedatlas.pages.results_table import results_table
 from fedatlas.schema.selection import Selection
 from fedatlas.traces.trace import judged, tuning, write_trace
 from trace_factory import levels_trace

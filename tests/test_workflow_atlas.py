@@ -146,7 +146,7 @@ def test_another_network_trains_nothing(workflow):
 
 
 def test_an_edited_page_is_written_anew_and_nothing_else(workflow):
-    page = next((workflow.folder / "src/fedatlas/atlas/page").glob("*.js"))
+    page = next((workflow.folder / "src/fedatlas/pages/page").glob("*.js"))
     with page.open("a", encoding="utf-8") as stream:
         stream.write("\n// an edit\n")
     assert workflow.planned() == ["results/atlas/explorer", "results/atlas/explorer.html"]

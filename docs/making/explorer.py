@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fedatlas.atlas.explorer import write_explorer
+from fedatlas.pages.explorer import write_explorer
 from fedatlas.plan.build import Plan
 from fedatlas.plan.selected import runs_shown
 from making.published import FOLDER

@@ -4,16 +4,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fedatlas.evaluation.coverage import (
+from fedatlas.evaluation.verdict_words import MARKS, format_outcomes, in_full
+from fedatlas.evaluation.verdicts import Verdict
+from fedatlas.markdown import code, link, prose, table, text
+from fedatlas.pages.repository import (
     HEADS,
     KeptVerdict,
     coverage_rows,
     outcomes_of,
     read_kept,
 )
-from fedatlas.evaluation.verdict_words import MARKS, format_outcomes, in_full
-from fedatlas.evaluation.verdicts import Verdict
-from fedatlas.markdown import code, link, prose, table, text
 from fedatlas.plan.build import Plan, build_plan, group_of
 from fedatlas.schema.claims import Claim
 from fedatlas.schema.coverage import RAN, Coverage, Covered, load_coverage

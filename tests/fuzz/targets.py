@@ -415,9 +415,9 @@ JSON_TOKENS = [b"[" * 3000, b'{"a":' * 3000, b"NaN", b"Infinity", b'"\\ud800"', 
 
 def results(folder: Path) -> Case:
     """JSON and CSV files that one step writes and another reads."""
-    from fedatlas.atlas.report import _read_selection, _read_table
     from fedatlas.data.raw_files import RawFile
     from fedatlas.evaluation.stationary_points import read_surface
+    from fedatlas.pages.summary import _read_selection, _read_table
 
     raw = RawFile(path="a", urls=("https://example.org/a",))
     (folder / "a").write_bytes(b"a")

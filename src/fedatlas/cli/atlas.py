@@ -57,8 +57,8 @@ def report(
     ] = None,
 ) -> None:
     """Write what was run, published numbers beside ours, verdicts and errata, as Markdown."""
-    from fedatlas.atlas.report import write_report
-    from fedatlas.atlas.scope import read_scope
+    from fedatlas.pages.scope import read_scope
+    from fedatlas.pages.summary import write_report
     from fedatlas.plan.build import build_valid_plan
 
     plan = build_valid_plan(config, *projects())
@@ -85,7 +85,7 @@ def explorer(
 ) -> None:
     """Write the page on which the atlas is explored."""
     from fedatlas.atlas.checksums import check_sums
-    from fedatlas.atlas.explorer import write_explorer
+    from fedatlas.pages.explorer import write_explorer
     from fedatlas.plan.build import build_valid_plan
     from fedatlas.plan.selected import runs_shown
 

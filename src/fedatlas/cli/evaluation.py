@@ -117,7 +117,7 @@ def judge(
 def table(traces: TraceFiles, selection: SelectionRecord, output: Output) -> None:
     """Tabulate where every grid point of an experiment ended and what it cost."""
     from fedatlas.evaluation.comma_separated import to_csv
-    from fedatlas.evaluation.results_table import results_table
+    from fedatlas.pages.results_table import results_table
 
     write_text(output, to_csv(results_table(read_traces(traces), read_choices(selection))))
 
@@ -128,8 +128,8 @@ def claims(
     html: Annotated[Path, typer.Option(help="Page to write.")],
 ) -> None:
     """Join experiments' verdicts into one table and one page."""
-    from fedatlas.evaluation.claims_page import verdicts_to_html
     from fedatlas.evaluation.verdicts import read_verdicts, verdict_summary, verdicts_to_csv
+    from fedatlas.pages.claims_page import verdicts_to_html
 
     verdicts = [verdict for file in files for verdict in read_verdicts(file)]
     write_text(csv, verdicts_to_csv(verdicts))
@@ -141,7 +141,7 @@ def summary(results: ResultsFolder = Path("results")) -> None:
     """Say what there is in the results folder and where to look."""
     from rich.console import Console
 
-    from fedatlas.evaluation.summary import print_summary
+    from fedatlas.pages.terminal import print_summary
 
     _check_folder(results)
     print_summary(results, Console())
@@ -167,7 +167,7 @@ def coverage(
     ),
 ) -> None:
     """Take verdicts into config/verdicts.csv, and write README's table of what ran."""
-    from fedatlas.evaluation import coverage as kept
+    from fedatlas.pages import repository as kept
     from fedatlas.plan.build import build_plan
     from fedatlas.schema.coverage import load_coverage
 

@@ -163,8 +163,8 @@ def compare(
 
 def data_card(output: Output, catalogue: Catalogues) -> None:
     """Write what tables of traces hold, and the licences of data sets, as Markdown."""
-    from fedatlas.atlas.data_card import data_card
     from fedatlas.data.catalogue import load_catalogue
+    from fedatlas.pages.repository import data_card
 
     write_text(output, data_card(load_catalogue(*catalogue)))
 

@@ -1,26 +1,40 @@
-"""The data of the explorer's page: curves as packed columns, and all that names them.
+"""The atlas as a page to explore: plotting library, scripts and names in one HTML file.
 
-Columns hold every healthy seed, since medians and bands at equal cost depend on the cost that a
-reader chooses and on the network that a reader declares.
+Curves lie in files of their own in a folder beside it and are read when they are shown. Browsers
+let a page that is opened as a file read nothing but scripts, so these files are scripts, which hand
+over their content: packed columns of every healthy seed, since medians and bands at equal cost
+depend on the cost that a reader chooses and on the network that a reader declares. The page needs
+no network: its content security policy allows scripts beside it and those that it holds itself,
+which are named by their digests; text out of traces stays text.
 """
 
+import base64
+import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
+from plotly.offline import get_plotlyjs
 from scipy.special import stdtrit
 
+from fedatlas.atlas.reading import opened
 from fedatlas.atlas.rounding import six_digits
 from fedatlas.atlas.runs import Atlas
 from fedatlas.evaluation.costs import cost_axis, has_own_clock, is_counted, own_latency
-from fedatlas.evaluation.interval_drawing import HEIGHT, KEY, TICKS, WIDTH, drawing, ticks
 from fedatlas.evaluation.levels import diverged, drawn_values, shown_floor, smallest
 from fedatlas.evaluation.selection import hyper_parameters, varied_hyper_parameters
 from fedatlas.evaluation.verdict_words import MARKS, would_decide
-from fedatlas.evaluation.verdicts import Verdict, cases_of, sentences
+from fedatlas.evaluation.verdicts import Verdict, cases_of, read_verdicts, sentences
+from fedatlas.files import text_digest, write_text
+from fedatlas.pages import SCRIPTS, STYLE, TEMPLATE
+from fedatlas.pages.claims_page import HEIGHT, KEY, TICKS, WIDTH, drawing, ticks
+from fedatlas.pages.claims_page import STYLE as INTERVAL_STYLE
 from fedatlas.schema.claims import OUTCOMES
 from fedatlas.schema.cost_names import COSTS
 from fedatlas.schema.measurements import MEASUREMENTS
@@ -51,6 +65,67 @@ _SEEDS = 100
 
 #: Writes the columns of a file and names it.
 Keep = Callable[[bytes], str]
+
+
+def write_explorer(
+    atlas: Atlas | Path,
+    claims: Iterable[Path],
+    output: Path,
+    shows: Mapping[str, Sequence[str]] | None = None,
+) -> None:
+    """Write the page about an atlas and its verdicts, and its folder.
+
+    atlas: open, or what `open_atlas` opens. claims: files of verdicts (.csv). The folder has the
+    page's name without .html. It holds every healthy seed of every grid point, a file for the
+    selected point of a run and one for all others.
+    shows: experiment without runs of its own → the runs that it shows, as experiment/run.
+    FedatlasError names a damaged or foreign file.
+    """
+    verdicts = [verdict for file in claims for verdict in read_verdicts(file)]
+    folder = output.with_suffix("")
+    folder.mkdir(parents=True, exist_ok=True)  # also of an atlas without runs
+    before = set(folder.glob("*.js"))
+    written: set[Path] = set()
+
+    def keep(columns: bytes) -> str:
+        packed = _packed(columns)
+        # Named by its content: a page never shows the curves of another.
+        name = text_digest(packed, 16)
+        file = folder / f"{name}.js"
+        if file not in written:
+            write_text(file, f'hand("{name}", "{packed}");\n')
+            written.add(file)
+        return name
+
+    with opened(atlas) as tree:
+        names = {"folder": folder.name, "atlas": tree.path.resolve().name}
+        described = names | describe(tree, verdicts, shows or {}, keep)
+    library = get_plotlyjs()
+    script = "\n".join(source.read_text(encoding="utf-8") for source in SCRIPTS)
+    parts = {
+        "allowed": f"{_digest(script)} {_digest(library)}",
+        "style": STYLE.read_text(encoding="utf-8") + INTERVAL_STYLE,
+        # HTML parsers find in it neither the end of its element nor the start of another.
+        "description": json.dumps(described, ensure_ascii=False, allow_nan=False).replace(
+            "<", "\\u003c"
+        ),
+        "library": _packed(library.encode()),
+        "script": script,
+    }
+    template = TEMPLATE.read_text(encoding="utf-8")
+    # One pass does not search the inserted parts for further places.
+    write_text(output, re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], template))
+    for leftover in before - written:
+        leftover.unlink(missing_ok=True)  # another process may have removed it
+
+
+def _digest(script: str) -> str:
+    """The name of a script in a content security policy."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+
+
+def _packed(content: bytes) -> str:
+    return base64.b64encode(zlib.compress(content, 9)).decode()
 
 
 class ColumnStore:

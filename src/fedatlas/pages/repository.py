@@ -1,22 +1,26 @@
-"""How sentences came out, kept beside the configuration, and README's table of what ran.
+"""What the repository keeps of results: verdicts, README's table of what ran, the data card.
 
 config/verdicts.csv has a row for each sentence that was judged, as results lie in no repository.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, get_args
 
+from fedatlas.atlas.tables import KEYS, SUFFIX
+from fedatlas.data.datasets import Dataset
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comma_separated import parse_rows, to_csv
 from fedatlas.evaluation.verdict_words import format_outcomes
 from fedatlas.evaluation.verdicts import read_verdicts, sentences
-from fedatlas.markdown import link, text
+from fedatlas.markdown import code, link, paragraph, table, text
 from fedatlas.schema.claims import Outcome
+from fedatlas.schema.cost_names import COSTS
 from fedatlas.schema.coverage import Coverage
 from fedatlas.schema.experiments import Experiment
+from fedatlas.schema.measurements import MEASUREMENTS
 from fedatlas.schema.papers import Paper
 
 #: Between these lines README.md has the table of what ran.
@@ -169,3 +173,72 @@ def with_table(readme: str, table: str, where: Path) -> str:
             f"'{MARKS[1]}': write them, in this order"
         )
     return f"{readme[: begin + len(MARKS[0])]}\n\n{table}\n\n{readme[end:]}"
+
+
+_OPENING = f"""
+`fedatlas export` and `fedatlas publish` write traces as Parquet tables (`*{SUFFIX}`), a row for
+each run, seed and record. This page lists their columns, and the data sets that runs were trained
+on. It is generated: `fedatlas data-card --output docs/data-card.md` writes it anew.
+"""
+_WHAT = """
+A trace is what one run of one method left: what it had spent and what was measured, for every seed,
+at every record of its schedule. No row of a data set is in it, and no model. Costs add up over a
+run. A column is empty (NULL) where a run does not count or measure it; a seed that diverged has NaN
+from then on and the status `diverged`. Times named `wall_time` and `elapsed_time` were measured on
+one machine; all else, given the versions in the file, is the same on every run on a CPU.
+"""
+_LIMITS = """
+Files made by `publish` without `--whole` are lossy, and say so in their metadata under `thinned`:
+at most so many records of each trace, in six significant digits. Digests tell which code and which
+data made a trace; `values_digest` is that of the values as measured, before records were thinned.
+Seeds marked `tuning` chose a grid point: leave them out when you judge.
+"""
+_LICENCES = """
+Licences are those of the data that runs were trained on; each table repeats those of its own runs
+in its metadata. Traces themselves are published under the licence of this repository.
+"""
+
+
+def data_card(datasets: Mapping[str, Dataset]) -> str:
+    """The page as Markdown; datasets: the catalogue's, by name."""
+    return "\n\n".join(_blocks(datasets)) + "\n"
+
+
+def _blocks(datasets: Mapping[str, Dataset]) -> Iterator[str]:
+    yield "# Data card"
+    yield paragraph(_OPENING)
+    yield "## What a row is"
+    yield paragraph(_WHAT)
+    yield paragraph(_LIMITS)
+    yield "## Columns that name a row"
+    yield table(
+        ("column", "type", "is"),
+        [[code(name), one.dtype, text(one.long_name)] for name, one in KEYS.items()],
+    )
+    yield "## Costs"
+    yield table(
+        ("column", "unit", "is"),
+        [[code(name), text(one.units), text(one.long_name)] for name, one in COSTS.items()],
+    )
+    yield "## Measurements"
+    yield table(
+        ("column", "unit", "best value", "is"),
+        [
+            [
+                code(name),
+                text(one.units),
+                "–" if one.best is None else str(one.best),
+                text(one.long_name),
+            ]
+            for name, one in MEASUREMENTS.items()
+        ],
+    )
+    yield "## Data sets and their licences"
+    yield paragraph(_LICENCES)
+    yield table(
+        ("data set", "title", "task", "licence"),
+        [
+            [code(name), link(text(one.title), one.homepage), one.task, text(one.licence)]
+            for name, one in datasets.items()
+        ],
+    )

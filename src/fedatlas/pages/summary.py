@@ -1,20 +1,31 @@
 """results/summary.md: what was run, each published number beside ours, each claim's verdict."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedatlas.atlas.cost_tables import cost_tables
-from fedatlas.atlas.published import PublishedNumber, published_numbers
-from fedatlas.atlas.scope import PaperScope, SelectedExperiment
-from fedatlas.atlas.told_verdicts import told_verdicts
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comma_separated import read_rows
 from fedatlas.evaluation.tallies import CORRECTION, OF_NO_PAPER, QUESTIONS, tally, tally_table
-from fedatlas.evaluation.verdict_words import capital
-from fedatlas.evaluation.verdicts import Verdict, read_verdicts, sentences, verdict_summary
+from fedatlas.evaluation.verdict_words import (
+    MARKS,
+    capital,
+    format_outcomes,
+    in_short,
+    would_decide,
+)
+from fedatlas.evaluation.verdicts import (
+    Verdict,
+    cases_of,
+    read_verdicts,
+    sentences,
+    verdict_summary,
+)
 from fedatlas.files import write_text
 from fedatlas.markdown import code, counted, item, link, paragraph, prose, table, text
+from fedatlas.pages.numbers import PublishedNumber, cost_tables, published_numbers
+from fedatlas.pages.scope import PaperScope, SelectedExperiment
 from fedatlas.schema.claims import OUTCOMES
 from fedatlas.schema.models import read_json
 from fedatlas.schema.papers import Paper
@@ -149,7 +160,7 @@ def _paper(scope: PaperScope, outcomes: Sequence[_Outcome], atlas: Path | None) 
         yield from _published(outcomes)
     elif atlas is not None:
         yield from cost_tables(scope.selected, atlas)
-    yield from told_verdicts([verdict for each in outcomes for verdict in each.verdicts])
+    yield from _judged([verdict for each in outcomes for verdict in each.verdicts])
     if scope.others:
         yield "### Not in this selection"
         yield "\n".join(_others(*same) for same in scope.others.items())
@@ -265,3 +276,52 @@ def _verdict_on(number: PublishedNumber, outcome: _Outcome) -> str:
 def _others(dataset: str, sources: Mapping[str, str]) -> str:
     told = ", ".join(f"{code(name)} ({text(source)})" for name, source in sources.items())
     return item(f"{text(dataset)}: {told}.")
+
+
+def _judged(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """The blocks of a paper's section about claims."""
+    yield "### Claims and verdicts"
+    if not verdicts:
+        yield "None of these experiments states a claim."
+        return
+    yield paragraph(f"{capital(verdict_summary(verdicts))}.")
+    cases = cases_of(verdicts)
+    for question, name in QUESTIONS.items():
+        asked = sentences(verdicts, question)
+        if asked:
+            yield f"{capital(name)}:"
+            yield table(
+                ("claim", "outcome", "effect", "cases"),
+                [_claim_row(sentence, cases.get(sentence.claim, [])) for sentence in asked],
+            )
+    yield "Evidence, claim by claim:"
+    yield "\n".join(
+        _evidence(sentence, cases.get(sentence.claim, [])) for sentence in sentences(verdicts)
+    )
+
+
+def _claim_row(sentence: Verdict, cases: Sequence[Verdict]) -> list[str]:
+    outcome = f"{MARKS[sentence.outcome]} {sentence.outcome}"
+    counts = format_outcomes(Counter[str](case.outcome for case in cases))
+    return [
+        code(sentence.claim),
+        text(f"{outcome}, fragile" if sentence.fragile else outcome),
+        text(in_short(sentence.effect)) if sentence.effect else "–",
+        text(counts),
+    ]
+
+
+def _evidence(sentence: Verdict, cases: Sequence[Verdict]) -> str:
+    about = f"{code(sentence.claim)}: {text(sentence.statement)} ({text(sentence.source)})."
+    judged = (item(_format_verdict(each), depth=1) for each in (sentence, *cases))
+    return "\n".join([item(about), *judged])
+
+
+def _format_verdict(verdict: Verdict) -> str:
+    about = f", {text(verdict.case)}" if verdict.case else ""
+    notes = [
+        f"Fragile: {text(verdict.fragile)}." if verdict.fragile else "",
+        f"{capital(text(would_decide(verdict)))}." if would_decide(verdict) else "",
+    ]
+    told = f"**{text(verdict.outcome)}**{about}: {text(verdict.evidence)}."
+    return " ".join(filter(None, [told, *notes]))

@@ -1,4 +1,4 @@
-"""A summary of the results folder for a terminal: verdicts, and where files lie."""
+"""The summary of a results folder for a terminal: verdicts, and where files lie."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping

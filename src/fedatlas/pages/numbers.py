@@ -1,0 +1,235 @@
+"""Numbers of the summary: those that papers print beside ours, and costs to one target."""
+
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from fedatlas.atlas.cells import OF_DIFFERENT_DELTA, cost_cell, delta_suffix, differ
+from fedatlas.atlas.comparison import compare
+from fedatlas.atlas.reading import open_atlas
+from fedatlas.atlas.runs import Atlas, atlas_runs
+from fedatlas.errors import error_context
+from fedatlas.evaluation.budgets import cases_of, read_budgets
+from fedatlas.evaluation.claims.budget_falls import BudgetFallsTest
+from fedatlas.evaluation.claims.cost_to_target import CostToTargetTest
+from fedatlas.evaluation.claims.delta_reaches_one import DeltaReachesOneTest
+from fedatlas.evaluation.claims.published_measurement import PublishedMeasurementTest
+from fedatlas.evaluation.claims.published_value import PublishedValueTest
+from fedatlas.evaluation.costs import column
+from fedatlas.evaluation.evidence import target_name, unit_of
+from fedatlas.evaluation.levels import common_target, diverged, log_target, value_at
+from fedatlas.evaluation.verdict_words import capital
+from fedatlas.markdown import code, counted, item, paragraph, table, text
+from fedatlas.pages.scope import SelectedExperiment
+from fedatlas.schema.cost_names import declared_network
+from fedatlas.schema.hyper_parameters import flat
+from fedatlas.schema.measurements import LEVELS
+from fedatlas.traces.trace import judged, read_trace
+
+
+class PublishedNumber(NamedTuple):
+    """One number of a paper; claim: the one that is about it, None if it is only drawn."""
+
+    run: str
+    quantity: str
+    published: str
+    ours: str
+    claim: str | None
+
+
+def published_numbers(
+    experiment: SelectedExperiment, results: Path, selection: Mapping[str, Any]
+) -> Iterator[PublishedNumber]:
+    """All published numbers of an experiment, those of claims first.
+
+    Ours are the mean and the standard deviation over seeds of the last record of the chosen point,
+    a chosen hyper-parameter with the choice of each seed alone, or what was computed of budgets.
+    selection: the experiment's written record.
+    """
+    budgets = results / "experiments" / experiment.name / "budgets.nc"
+    traces = results / "experiments" / experiment.runs_of / "traces"
+    claimed: set[tuple[str, str]] = set()
+    for claim in experiment.claims:
+        match claim.test:
+            case PublishedMeasurementTest() as test:
+                quantity, declared = test.measurement, test.printed
+                ours = _ends(traces, test.run, quantity, selection)
+                claimed.add((test.run, quantity))
+            case PublishedValueTest() as test:
+                quantity, declared = test.hyper_parameter, f"{test.value:g}"
+                ours = _chosen(test.run, quantity, selection)
+            case DeltaReachesOneTest() as test:
+                quantity, declared = "iterations to δ = 1", f"{test.after} ± {test.tolerance}"
+                ours = _delta_reaches_one(test.run, budgets)
+            case BudgetFallsTest(floor=True) as test:
+                quantity, declared = "K from which ε falls", f"{test.from_horizon}"
+                ours = _last_rise(test.run, test.from_horizon, budgets)
+            case _:
+                continue
+        yield PublishedNumber(test.run, quantity, declared, ours, claim.id)
+    measurement = experiment.figure.measurement
+    for run, value in experiment.figure.published.items():
+        if (run, measurement) not in claimed:
+            ours = _ends(traces, run, measurement, selection)
+            yield PublishedNumber(run, measurement, f"{value:g}", ours, None)
+
+
+def _ends(traces: Path, run: str, measurement: str, selection: Mapping[str, Any]) -> str:
+    """The mean and deviation of the seeds that are not lost, and how many seeds there are."""
+    point = selection["runs"][run]["selected"]
+    trace = judged(read_trace(traces / run / f"{point}.nc"))
+    ends = column(trace, measurement)[:, -1]
+    kept, seeds = ends[~diverged(trace)], counted(len(ends), "seed")
+    if not len(kept):
+        return f"none (0 of {seeds})"
+    mean = float(kept.mean())
+    shown = f"{mean:.4g}"
+    if len(kept) > 1:  # the spread of one is unknown
+        shown = _with_deviation(mean, float(kept.std(ddof=1)))
+    return f"{shown} ({len(kept)} of {seeds})" if len(kept) < len(ends) else f"{shown} ({seeds})"
+
+
+def _with_deviation(mean: float, deviation: float) -> str:
+    """Both to the second digit of the deviation, or to four digits without a deviation."""
+    if not deviation > abs(mean) * 1e-12:
+        return f"{mean:.4g} ± 0"
+    decimals = max(0, 1 - math.floor(math.log10(deviation)))
+    return f"{mean:.{decimals}f} ± {deviation:.{decimals}f}"
+
+
+def _chosen(run: str, hyper_parameter: str, selection: Mapping[str, Any]) -> str:
+    entry = selection["runs"][run]
+    values = {
+        tried["point"]: f"{flat(tried['hyper_parameters'])[hyper_parameter]:g}"
+        for tried in entry["candidates"]
+    }
+    by_seed = ["none" if point is None else values[point] for point in entry["selected_by_seed"]]
+    return f"{values[entry['selected']]}; by seed {', '.join(by_seed)}"
+
+
+def _delta_reaches_one(run: str, file: Path) -> str:
+    told = []
+    for case in _cases(run, file):
+        delta = case["delta"].dropna("iteration")
+        reached = delta["iteration"].to_numpy()[delta.to_numpy() >= 1]
+        told.append(f"{reached[0] if len(reached) else 'never'} ({case['accounting'].item()})")
+    return ", ".join(told)
+
+
+def _last_rise(run: str, from_horizon: int, file: Path) -> str:
+    """The last rise by the run's first accounting, from the declared horizon on."""
+    epsilon = _cases(run, file)[0]["final_epsilon"].dropna("horizon")
+    late = epsilon[(epsilon["horizon"] >= from_horizon).to_numpy()]
+    horizons = late["horizon"].to_numpy()[1:]
+    rises = horizons[np.diff(late.to_numpy()) >= 0]
+    if not len(rises):
+        return f"it falls up to {horizons[-1]}"
+    return f"it rises up to {rises[-1]} of {horizons[-1]}"
+
+
+def _cases(run: str, file: Path) -> list[Any]:
+    budgets = read_budgets(file)
+    with error_context(file, ". Move it away and run again."):
+        return cases_of(budgets, run)
+
+
+_EXPLAINED = """
+Geometric means over the seeds that reached the target, in brackets the 95 % interval over seeds,
+which has no upper bound where a seed never did; k and M are thousands and millions. A dash stands
+where a run does not count a cost.
+"""
+
+
+def cost_tables(experiments: Sequence[SelectedExperiment], atlas: Path) -> Iterator[str]:
+    """Markdown blocks: a table for each experiment, measurement and target.
+
+    Targets are those of the experiment's claims; a measurement of its figure without one takes the
+    best level that the medians of all runs reach. Costs are those of the figure.
+    """
+    compared = [each for each in experiments if each.trained and each.figure.kind == "convergence"]
+    if not compared:
+        return
+    yield "### Cost to a target"
+    yield paragraph(_EXPLAINED)
+    with open_atlas(atlas) as tree:
+        for experiment in compared:
+            for measurement, target, declared in _targets(experiment, tree):
+                yield from _table(experiment, tree, measurement, target, declared)
+
+
+def _targets(experiment: SelectedExperiment, atlas: Atlas) -> Iterator[tuple[str, float, bool]]:
+    """Each measurement with a target, and whether a claim states it."""
+    tests = [claim.test for claim in experiment.claims if isinstance(claim.test, CostToTargetTest)]
+    declared = dict.fromkeys((test.measurement, test.target) for test in tests if test.target)
+    for measurement, target in declared:
+        yield measurement, target, True
+    for shown in experiment.figure.measurements:
+        if shown not in LEVELS or any(shown == measurement for measurement, _ in declared):
+            continue
+        runs = atlas_runs(atlas, experiments=[experiment.runs_of])
+        traces = [run.trace.load() for run in runs if run.run in experiment.runs]
+        level = common_target(traces, shown)
+        if np.isfinite(level):
+            # Round up in the third digit, or the run that just reaches the level would miss it.
+            digit = 10.0 ** (math.floor(level) - 2)
+            easier = (math.floor(10**level / digit) + 1) * digit
+            yield shown, value_at(shown, math.log10(easier)), False
+
+
+def _table(
+    experiment: SelectedExperiment,
+    atlas: Atlas,
+    measurement: str,
+    target: float,
+    declared: bool,
+) -> Iterator[str]:
+    costs = list(experiment.figure.costs)
+    with warnings.catch_warnings():
+        # A line under the table says the same.
+        warnings.simplefilter("ignore", UserWarning)
+        found = compare(atlas, measurement, costs, target, experiments=[experiment.runs_of]).dataset
+    shown = found.isel(run=[run in experiment.runs for run in found["run"].to_numpy()])
+    goal = text(target_name(measurement, log_target(measurement, target)))
+    why = "" if declared else ", the best that the medians of all runs reach"
+    yield paragraph(f"{code(experiment.name)}: {goal}{why}. {_axes(costs)}")
+    deltas = shown["delta"].to_numpy()
+    header = ("run", *map(_column, costs), "seeds")
+    rows = [
+        [text(experiment.runs[str(run)]), *_cells(shown.isel(run=place), deltas)]
+        for place, run in enumerate(shown["run"].to_numpy())
+    ]
+    yield table(header, rows, numbers=range(1, len(header)))
+    # Costs that are not counted have a dash already; clocks that differ need a line.
+    reasons = [reason for reason in shown.attrs["left_out"] if "clock" in reason]
+    remarks = [f"Left out: {text(reason)}." for reason in reasons]
+    remarks += [f"{capital(text(OF_DIFFERENT_DELTA))}."] * differ(deltas)
+    if remarks:
+        yield "\n".join(map(item, remarks))
+
+
+def _column(cost: str) -> str:
+    if cost == "epsilon":
+        return "ε"
+    return "network seconds" if declared_network(cost) else text(unit_of(cost))
+
+
+def _axes(costs: Sequence[str]) -> str:
+    networks = [network for cost in costs if (network := declared_network(cost))]
+    told = "; then ".join(text(network.label) for network in networks)
+    return f"Network seconds: {told}; a run with a clock of its own has that one." if told else ""
+
+
+def _cells(run: xr.Dataset, deltas: np.ndarray) -> Iterator[str]:
+    """deltas: (runs, costs) of the whole table."""
+    seeds, reached = int(run["seeds"]), int(run["seeds_reached"])
+    for place, clock in enumerate(run["clock"].to_numpy()):
+        centre, low, high = (float(run[name][place]) for name in ("centre", "low", "high"))
+        told = cost_cell(centre, low, high, reached, seeds)
+        told += delta_suffix(float(run["delta"][place]), deltas[:, place])
+        yield f"{told} own clock" if clock == "own" else told
+    yield f"{reached} of {seeds}"

@@ -1,0 +1,491 @@
+// What stands around the figure. Texts of traces and claims are set as text, never as markup.
+
+const byId = (id) => document.getElementById(id);
+
+function element(tag, properties = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name in made) made[name] = value;
+    else made.setAttribute(name, value);
+  }
+  made.append(...children);
+  return made;
+}
+
+function counted(number, noun) {
+  return `${number} ${noun}${number === 1 ? "" : "s"}`;
+}
+
+// A checkbox with its label; `names`: what it stands for, for events.
+function checkbox(id, label, data) {
+  const input = element("input", { type: "checkbox", id });
+  Object.assign(input.dataset, data);
+  return [input, element("label", { htmlFor: id }, ...label)];
+}
+
+function buildTree(container, papers) {
+  let number = 0;
+  for (const paper of papers) {
+    const list = element("ul", { className: "experiments" });
+    const group = element("div", { className: "group" });
+    group.append(
+      element(
+        "div",
+        { className: "row paper" },
+        ...checkbox(`tree-${number++}`, [paperTitle(paper.name)], { paper: paper.name }),
+      ),
+      list,
+    );
+    for (const experiment of paper.experiments) {
+      const title = element("span", { className: "title" }, experiment.title);
+      const only = element(
+        "button",
+        { type: "button", "aria-label": `Show only ${experiment.name}` },
+        "only",
+      );
+      only.dataset.only = experiment.name;
+      const runs = element("ul");
+      for (const run of experiment.runs) {
+        const item = element(
+          "li",
+          { className: "row" },
+          ...checkbox(`tree-${number++}`, [run.title], { run: run.key }),
+        );
+        item.dataset.found = [run.title, run.name, run.points[0]?.algorithm].join(" ").toLowerCase();
+        runs.append(item);
+      }
+      const item = element(
+        "li",
+        {},
+        element(
+          "div",
+          { className: "row" },
+          ...checkbox(`tree-${number++}`, [experiment.name, title], {
+            experiment: experiment.name,
+          }),
+          only,
+        ),
+        element(
+          "details",
+          {},
+          element("summary", {}, counted(experiment.runs.length, "run")),
+          runs,
+        ),
+      );
+      item.dataset.found = [paper.name, experiment.name, experiment.title, experiment.dataset]
+        .join(" ")
+        .toLowerCase();
+      list.append(item);
+    }
+    container.append(group);
+  }
+}
+
+// Show what has all words of the search: a whole experiment, or single runs of it.
+function searchTree(container, text) {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  let found = 0;
+  for (const group of container.querySelectorAll(".group")) {
+    let some = false;
+    for (const item of group.querySelectorAll(".experiments > li")) {
+      const whole = words.every((word) => item.dataset.found.includes(word));
+      let matches = 0;
+      for (const run of item.querySelectorAll("li")) {
+        const all = `${item.dataset.found} ${run.dataset.found}`;
+        run.hidden = !whole && !words.every((word) => all.includes(word));
+        matches += run.hidden ? 0 : 1;
+      }
+      item.hidden = words.length > 0 && !whole && matches === 0;
+      if (words.length && !item.hidden) item.querySelector("details").open = !whole;
+      some ||= !item.hidden;
+      found += item.hidden ? 0 : matches;
+    }
+    group.hidden = !some;
+  }
+  return words.length ? `${counted(found, "run")} found` : "";
+}
+
+function tickTree(container, papers, chosen) {
+  const tick = (input, runs) => {
+    const on = runs.filter((run) => chosen.has(run.key)).length;
+    input.checked = on > 0 && on === runs.length;
+    input.indeterminate = on > 0 && on < runs.length;
+  };
+  const experiments = new Map(papers.flatMap((p) => p.experiments.map((e) => [e.name, e.runs])));
+  const ofPaper = new Map(papers.map((p) => [p.name, p.experiments.flatMap((e) => e.runs)]));
+  for (const input of container.querySelectorAll("input")) {
+    const { paper, experiment, run } = input.dataset;
+    if (run !== undefined) input.checked = chosen.has(run);
+    else if (experiment !== undefined) tick(input, experiments.get(experiment));
+    else tick(input, ofPaper.get(paper));
+  }
+}
+
+// Options in two groups: what chosen runs have, and what they have not.
+function fillOptions(select, names, present, words) {
+  const signature = JSON.stringify([...names].map(([name]) => present.has(name)));
+  if (select.dataset.signature === signature) return;
+  select.dataset.signature = signature;
+  const group = (label, wanted) => {
+    const options = [...names]
+      .filter(([name]) => present.has(name) === wanted)
+      .map(([name, text]) => element("option", { value: name }, text));
+    return options.length ? [element("optgroup", { label }, ...options)] : [];
+  };
+  select.replaceChildren(...group(words[0], true), ...group(words[1], false));
+}
+
+function swatch({ colour, swatch: dashes }) {
+  const space = "http://www.w3.org/2000/svg";
+  const drawing = document.createElementNS(space, "svg");
+  drawing.setAttribute("viewBox", "0 0 34 10");
+  drawing.setAttribute("aria-hidden", "true");
+  const line = document.createElementNS(space, "line");
+  const shape = { x1: 0, x2: 34, y1: 5, y2: 5, stroke: colour, "stroke-width": 3 };
+  for (const [name, value] of Object.entries(shape)) line.setAttribute(name, value);
+  line.setAttribute("stroke-dasharray", dashes);
+  drawing.append(line);
+  return drawing;
+}
+
+// A curve's name in the legend: a button, which a keyboard reaches, that hides or shows the curve.
+function legendButton({ key, label, diverged, number, hidden }, colours) {
+  const name = element("span", { className: "name" }, label);
+  if (diverged) name.append(element("span", { className: "small" }, ` (${diverged})`));
+  const drawn = swatch(styleOf(number, colours));
+  const button = element("button", { type: "button", "aria-pressed": String(!hidden) }, drawn, name);
+  button.dataset.key = key;
+  return button;
+}
+
+function fillList(section, list, texts) {
+  section.hidden = texts.length === 0;
+  list.replaceChildren(...texts.map((text) => element("li", {}, text)));
+}
+
+function fillExperiments(section, list, experiments) {
+  section.hidden = experiments.length === 0;
+  list.replaceChildren(
+    ...experiments.flatMap((experiment) => [
+      element("dt", {}, experiment.title || experiment.name),
+      element(
+        "dd",
+        {},
+        [experiment.source, experiment.dataset && `data: ${experiment.dataset}`, experiment.notes]
+          .filter(Boolean)
+          .join(" · "),
+      ),
+    ]),
+  );
+}
+
+// Effects drawn small, as claims_page.py draws them, which places their parts.
+
+function svgElement(tag, attributes, ...children) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    // Sums of decimal fractions carry rounding errors.
+    made.setAttribute(name, typeof value === "number" ? tenths(value) : value);
+  }
+  made.append(...children);
+  return made;
+}
+
+function tenths(value) {
+  return +value.toFixed(1);
+}
+
+function intervalDrawing({ band, bar, beyond, dot, mark, words }, { width, height, ticks }) {
+  const middle = height / 2;
+  const line = (name, x1, y1, x2, y2) => svgElement("line", { class: name, x1, y1, x2, y2 });
+  const shape = (name, corners) =>
+    svgElement("polygon", { class: name, points: corners.map((corner) => corner.map(tenths).join()).join(" ") });
+  const ends = [0, 1].map((side) => {
+    const [end, away] = [bar[side], side ? 1 : -1];
+    if (!beyond[side]) return line("bar", end, middle - 5, end, middle + 5);
+    const root = end - 2 * away;
+    return shape("arrow", [[root, middle - 4], [end + 5 * away, middle], [root, middle + 4]]);
+  });
+  const region = [];
+  if (band !== null) {
+    const sides = { x: band[0], y: 2, width: band[1] - band[0], height: height - 4 };
+    region.push(svgElement("rect", { class: "band", ...sides }));
+    region.push(...ticks.map((x) => line("tick", x, height - 5, x, height - 1)));
+  }
+  const rest = [];
+  if (mark !== null) rest.push(shape("mark", [[mark - 4, 1], [mark, 8], [mark + 4, 1]]));
+  if (dot !== null) rest.push(svgElement("circle", { class: "dot", cx: dot, cy: middle, r: 2.7 }));
+  const size = { viewBox: `0 0 ${width} ${height}`, width, height };
+  return svgElement(
+    "svg",
+    { class: "interval", ...size, role: "img", "aria-label": words },
+    svgElement("title", {}, words),
+    ...region,
+    line("zero", width / 2, 0, width / 2, height),
+    line("bar", bar[0], middle, bar[1], middle),
+    ...ends,
+    ...rest,
+  );
+}
+
+// What ticks of drawings mean, once for a list of them.
+function intervalScale({ width, ticks, multiples }) {
+  const text = (x, y, anchor, words) => svgElement("text", { x, y, "text-anchor": anchor }, words);
+  const line = (x1, y1, x2, y2) => svgElement("line", { x1, y1, x2, y2 });
+  // Ticks of the left side come first.
+  const numbers = ticks.map((x, i) =>
+    text(x, 11, "middle", `${i < multiples.length ? "−" : ""}${multiples[i % multiples.length]}`),
+  );
+  const words =
+    `Scale of the drawings, in multiples of the smallest effect that counts: ${multiples.join(" and ")} ` +
+    "times to either side of no difference; against the claim on the left, in favour of it on the right";
+  return svgElement(
+    "svg",
+    { class: "scale", viewBox: `0 0 ${width} 36`, width, height: 36, role: "img", "aria-label": words },
+    line(0, 18, width, 18),
+    ...[...ticks, width / 2].map((x) => line(x, 14, x, 22)),
+    ...numbers,
+    text(width / 2, 11, "middle", "0"),
+    text(0, 34, "start", "← against the claim"),
+    text(width, 34, "end", "for it →"),
+  );
+}
+
+// Sentences with their outcomes, and their cases below them.
+
+// Those that the filters leave; `isShown`: whether curves of an experiment are shown.
+function filteredClaims(claims, { experiment, outcome, question, paper, shown }, isShown) {
+  return claims.filter(
+    (claim) =>
+      (!experiment || claim.experiment === experiment) &&
+      (!outcome || claim.outcome === outcome) &&
+      (!question || claim.question === question) &&
+      (!paper || claim.paper === paper) &&
+      (shown === "0" || isShown(claim.experiment)),
+  );
+}
+
+// How many there are of each outcome, in words.
+function outcomesTold(claims, outcomes) {
+  return outcomes
+    .map(({ name }) => [claims.filter((claim) => claim.outcome === name).length, name])
+    .filter(([count]) => count > 0)
+    .map((pair) => pair.join(" "))
+    .join(", ");
+}
+
+// Which claims the page holds: readers may miss those of other experiments.
+function claimsHeld({ claims, claimed, experiments, shownBy }) {
+  const told = Object.entries(QUESTIONS).flatMap(([question, whose]) => {
+    const count = claims.filter((claim) => claim.question === question).length;
+    return count ? [`${whose}: ${count}`] : [];
+  });
+  if (!told.length) return "This page holds no claims.";
+  const own = new Set(experiments.map(({ name }) => name));
+  const borrowing = claimed.filter((name) => !own.has(name) && shownBy(name).length).length;
+  const borrowed = borrowing ? ` (${borrowing} of them with runs of another)` : "";
+  const all = counted(claimed.length, "experiment");
+  return `Claims of the ${all} on this page${borrowed}, no others: ${told.join("; ")}.`;
+}
+
+// The sentences of papers and our own questions are counted apart.
+function claimsCount(claims, all, outcomes) {
+  const told = Object.entries(QUESTIONS).flatMap(([question, whose]) => {
+    const asked = claims.filter((claim) => claim.question === question);
+    const total = all.filter((claim) => claim.question === question).length;
+    return total ? [`${asked.length} of ${total} ${whose}: ${outcomesTold(asked, outcomes) || "none"}`] : [];
+  });
+  return told.join("; ");
+}
+
+function fillOutcomes(list, outcomes) {
+  list.replaceChildren(
+    ...outcomes.flatMap(({ name, meaning, mark }) => [
+      element("dt", { className: className(name) }, `${mark} ${name}`),
+      element("dd", {}, meaning),
+    ]),
+  );
+}
+
+function className(outcome) {
+  return outcome.replaceAll(" ", "-");
+}
+
+// Measurements and hyper-parameters as words: those of other texts keep their underscores.
+function inWords(text, keys) {
+  return text.replace(/[a-z]\w*_\w+/g, (word) => (keys.has(word) ? word.replaceAll("_", " ") : word));
+}
+
+// A sentence or a case: its outcome, then what it says and why. about: its name and source.
+function verdictItem(verdict, about, { marks, intervals, keys }) {
+  const notes = [verdict.decides, verdict.fragile && `fragile: ${verdict.fragile}`].filter(Boolean);
+  const outcome = element(
+    "div",
+    { className: `outcome ${className(verdict.outcome)}` },
+    `${marks.get(verdict.outcome)} ${verdict.outcome}`,
+    ...notes.map((note) => element("p", { className: "note" }, note)),
+  );
+  const drawn = verdict.drawing ? [intervalDrawing(verdict.drawing, intervals)] : [];
+  const evidence = element("p", { className: "evidence" }, inWords(verdict.evidence, keys));
+  const told = element("div", { className: "about" }, ...about, ...drawn, evidence);
+  return element("li", { className: "claim" }, outcome, told);
+}
+
+function casesList(cases, shown) {
+  const items = cases.map((found) =>
+    verdictItem(found, [element("span", { className: "case" }, found.case)], shown),
+  );
+  return element("ul", {}, ...items);
+}
+
+function claimItem(claim, hasCurves, shown) {
+  const words = inWords(claim.statement, shown.keys);
+  const statement = hasCurves
+    ? element("button", { type: "button" }, words)
+    : element("span", {}, words);
+  if (hasCurves) statement.dataset.experiment = claim.experiment;
+  const details = [claim.claim.slice(claim.experiment.length + 1), claim.source].filter(Boolean);
+  if (claim.question === "ours") details.push("our own question");
+  const source = element("p", { className: "source" }, details.join(" · "));
+  const item = verdictItem(claim, [statement, source], shown);
+  if (!claim.cases.length) return item;
+  const summary = element("summary", {}, counted(claim.cases.length, "case"));
+  const folded = element("details", { className: "cases" }, summary);
+  // Thousands of cases are made when a reader asks for them.
+  const unfold = () => folded.append(casesList(claim.cases, shown));
+  folded.addEventListener("toggle", unfold, { once: true });
+  item.append(folded);
+  return item;
+}
+
+// A folded part for each experiment, headed by its name. Parts stay as a reader left them.
+function fillClaims(frame, claims, isDrawable, shown) {
+  const open = new Set(experimentParts(frame).flatMap((part) => (part.open ? [part.dataset.of] : [])));
+  const names = [...new Set(claims.map((claim) => claim.experiment))];
+  frame.replaceChildren(
+    ...names.map((name) => {
+      const has = isDrawable(name);
+      const own = claims.filter((claim) => claim.experiment === name);
+      const told = `${own.length}: ${outcomesTold(own, shown.outcomes)}`;
+      const heading = element("h3", {}, has ? name : `${name} (no curves in this page)`);
+      const part = element(
+        "details",
+        { className: "experiment", open: open.has(name) },
+        element("summary", {}, heading, " ", element("span", { className: "small" }, told)),
+        element("ul", {}, ...own.map((claim) => claimItem(claim, has, shown))),
+      );
+      part.dataset.of = name;
+      return part;
+    }),
+  );
+}
+
+function experimentParts(frame) {
+  return [...frame.querySelectorAll(".experiment")];
+}
+
+// What the page holds: its description, columns that are read when they are shown, and numbers.
+
+function described() {
+  const description = JSON.parse(byId("description").textContent);
+  const { papers, costs, measurements, claims, firstMeasurements, shows } = description;
+  const claimed = [...new Set(claims.map((claim) => claim.experiment))];
+  const atlas = {
+    papers,
+    claims,
+    firstMeasurements,
+    folder: description.folder,
+    name: description.atlas,
+    experiments: papers.flatMap((paper) => paper.experiments),
+    runs: new Map(),
+    points: new Map(),
+    files: new Map(),
+    costs: new Map(Object.entries(costs)),
+    measurements: new Map(Object.entries(measurements)),
+    outcomes: description.outcomes,
+    intervals: description.intervals,
+    thinned: description.thinned,
+    quantiles: description.quantiles,
+    marks: new Map(description.outcomes.map(({ name, mark }) => [name, mark])),
+    claimPapers: [...new Set(claims.map((claim) => claim.paper))].sort(),
+    claimed,
+  };
+  // All that an address or a filter may name.
+  const named = [...claimed, ...atlas.experiments.map(({ name }) => name), ...Object.keys(shows)];
+  atlas.names = [...new Set(named)].sort();
+  atlas.costs.set(NETWORK, "simulated time under a network that you declare (s)");
+  for (const experiment of atlas.experiments) {
+    for (const run of experiment.runs) {
+      run.key = `${experiment.name}/${run.name}`;
+      run.experiment = experiment;
+      atlas.runs.set(run.key, run);
+      for (const point of run.points) {
+        point.key = `${run.key}/${point.name}`;
+        atlas.points.set(point.key, point);
+      }
+    }
+  }
+  // Keys in evidence, which the page tells in words.
+  const hyperParameters = [...atlas.points.values()].flatMap((point) => point.hyperParameters);
+  atlas.keys = new Set([...atlas.measurements.keys(), ...hyperParameters.map(([key]) => key)]);
+  // Runs that an experiment shows: its own, or those of another.
+  atlas.shownBy = (name) => {
+    const own = atlas.experiments.find((experiment) => experiment.name === name);
+    const keys = own ? own.runs.map((run) => run.key) : (shows[name] ?? []);
+    return keys.filter((key) => atlas.runs.has(key));
+  };
+  // The measurement and cost that most of the chosen runs have, in a fixed order of preference.
+  atlas.propose = (chosen) => {
+    const points = [...chosen].flatMap((key) => atlas.runs.get(key).points);
+    const most = (names, has) => {
+      const counts = names.map((name) => points.filter((point) => has(point, name)).length);
+      return names[counts.indexOf(Math.max(...counts))];
+    };
+    const measured = [...firstMeasurements, ...atlas.measurements.keys()];
+    return {
+      y: most(measured, (point, name) => name in point.columns),
+      x: most([...atlas.costs.keys()], hasCost),
+    };
+  };
+  return atlas;
+}
+
+// What a paper is called in lists; some experiments are of no paper.
+function paperTitle(name) {
+  return name === "ours" ? "across papers" : name;
+}
+
+function firstView(atlas) {
+  const { experiments } = atlas;
+  const across = experiments.find((experiment) => experiment.name.includes("crosspaper"));
+  const experiment = across ?? experiments[0];
+  return { chosen: new Set(experiment ? experiment.runs.map((run) => run.key) : []) };
+}
+
+function rounded(value) {
+  const size = Math.abs(value);
+  return size && (size < 1e-3 || size >= 1e6) ? value.toExponential(2) : `${+value.toPrecision(3)}`;
+}
+
+// The shorter of 0.00001 and 1e-5.
+function compact(value) {
+  const [usual, scientific] = [String(value), value.toExponential().replace("e+", "e")];
+  return scientific.length < usual.length ? scientific : usual;
+}
+
+// Read the files of these points, each once; points have `values`, or the reason why not, after.
+function loadPoints(atlas, points) {
+  return Promise.all(
+    points.map(async (point) => {
+      if (!atlas.files.has(point.file)) {
+        atlas.files.set(point.file, loadColumns(atlas.folder, point.file));
+      }
+      try {
+        point.values = await atlas.files.get(point.file);
+      } catch (error) {
+        point.unread = error.message;
+        atlas.files.delete(point.file);
+      }
+    }),
+  );
+}
