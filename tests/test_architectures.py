@@ -420,7 +420,7 @@ def test_other_networks_keep_no_state(name):
 
 def test_networks_with_running_statistics_are_for_methods_that_carry_them(monkeypatch):
     name = register(monkeypatch, normalised_by(nn.BatchNorm1d(2)))
-    with pytest.raises(FedatlasError, match=r"^network 'own' has running statistics.*GroupNorm"):
+    with pytest.raises(FedatlasError, match=r"^network 'own': has running statistics.*GroupNorm"):
         checked_build(name, (3,), 4)
     network = checked_build(name, (3,), 4, batch_statistics=True)()
     assert network.training

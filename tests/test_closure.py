@@ -75,7 +75,7 @@ def test_runs_depend_on_the_code_of_their_own_kind_of_partition():
         "arithmetic/batched_network.py",
     } <= min_max - horizontal
     assert not {"arithmetic/kernels/formulas.py", "federations/vertical/network.py"} & min_max
-    assert not {name for name in min_max if name.startswith("architectures/cnn")}
+    assert not {name for name in min_max if name == "architectures/convolutional.py"}
 
 
 def test_data_steps_do_not_depend_on_training():

@@ -15,8 +15,8 @@ LAYERS = (
     # Know nothing of the rest.
     {"plain_text", "markdown"},
     {"errors", "extensions", "files", "interruption", "plan.closure", "projects"},
-    {"schema"},  # what people write
     {"architectures"},  # networks, by name
+    {"schema"},  # what people write
     {"arithmetic"},  # losses, gradients and draws over samples
     {"data"},  # raw to prepared samples
     {"shards"},  # who holds which samples

@@ -57,13 +57,28 @@ def test_its_methods_and_networks_are_found_by_name(tmp_path, monkeypatch):
     ("files", "other"),
     [
         ({"methods/fedavg.py": FEDPROX}, "fedatlas/algorithms/fedavg.py"),
-        ({"architectures/_resnet.py": ""}, "fedatlas/architectures/_resnet.py"),
+        ({"architectures/linear.py": ""}, "fedatlas/architectures/linear.py"),
     ],
 )
 def test_a_name_that_is_taken_is_an_error_with_both_files(tmp_path, monkeypatch, files, other):
     (name,) = files
     with pytest.raises(FedatlasError, match=rf"{tmp_path}/{name}: .*{other}.*rename the file"):
         open_project(tmp_path, files, monkeypatch)
+
+
+def test_so_is_that_of_a_network_within_a_file(tmp_path, monkeypatch):
+    network = (
+        "def mlp(shape, outputs):\n    return shape\n\n\ndef {}(shape, outputs):\n    return 1\n"
+    )
+    open_project(tmp_path, {"architectures/own.py": network.format("other")}, monkeypatch)
+    assert {"mlp", "other"} <= set(architecture_names()) and "own" not in architecture_names()
+    assert architecture("mlp")(1, 2) == 1
+    files = {"architectures/two.py": network.format("cnn_8x8")}
+    open_project(tmp_path / "second", files, monkeypatch)
+    with pytest.raises(
+        FedatlasError, match=r"two\.py: .*convolutional\.py has a network 'cnn_8x8'"
+    ):
+        architecture_names()
 
 
 CLASHES = {

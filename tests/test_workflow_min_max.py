@@ -155,7 +155,7 @@ def test_second_run_does_nothing_and_edits_rerun_what_they_touch(workflow):
     workflow.edit_code(
         "federations/horizontal/cpu_engine",
         "federations/vertical/network",
-        "architectures/cnn_28x28",
+        "architectures/recurrent",
     )
     assert workflow.planned() == []
     workflow.edit_code("algorithms/fmgda")
@@ -168,7 +168,7 @@ def test_second_run_does_nothing_and_edits_rerun_what_they_touch(workflow):
 
 
 def test_an_edited_network_reruns_its_runs(workflow):
-    workflow.edit_code("architectures/cnn_8x8")
+    workflow.edit_code("architectures/convolutional")
     assert set(TUNED) < set(runs_in(workflow.planned()))
 
 

@@ -1,28 +1,29 @@
-"""Networks that map samples to outputs: one file each, named as the network.
+"""Networks that map samples to outputs, by name: one file for each family of them.
 
-Files lie here, or in the folder of the same name of a project (see `fedatlas.projects`).
-A file has one function, `build(shape, outputs)` or, with a number of hidden units,
-`build(shape, outputs, hidden)`. It makes a torch module from (n, *shape) to (n, outputs),
-initialised by torch's global generator, and raises FedatlasError for a shape that it cannot take.
-The module is not random in its forward pass, treats each sample on its own, and changes no buffer.
-Methods over silos alone allow BatchNorm and its running statistics.
+Files lie here, or in the folder of the same name of a project (see `fedatlas.projects`). Every
+function `NAME(shape, outputs)` or, with a number of hidden units, `NAME(shape, outputs, hidden)` of
+a file builds the network NAME; one that is called `build` bears the name of its file. It makes a
+torch module from (n, *shape) to (n, outputs), initialised by torch's global generator, and raises
+FedatlasError for a shape that it cannot take. The module is not random in its forward pass, treats
+each sample on its own, and changes no buffer. Methods over silos alone allow BatchNorm and its
+running statistics.
 """
 
+import ast
 import inspect
-import pkgutil
 import re
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedatlas.errors import FedatlasError
+from fedatlas.errors import FedatlasError, error_context
 from fedatlas.extensions import import_extension
 from fedatlas.projects import code_folders
 
 if TYPE_CHECKING:  # the plan needs names, not torch
     import torch
     from torch import nn
-    from typing_extensions import TypeIs
 
 __path__ += code_folders("architectures")
 
@@ -38,26 +39,54 @@ _LARGER = (1, 10, 30, 1, 10, 30)
 
 
 def architecture_names() -> list[str]:
-    """Every network there is, but for `_shared` files."""
-    return _names(tuple(__path__))
+    """Every network there is; files called `_shared` hold none."""
+    return sorted(_files(tuple(__path__)))
 
 
 @cache
-def _names(folders: tuple[str, ...]) -> list[str]:
-    names = (module.name for module in pkgutil.iter_modules(folders))
-    return sorted(name for name in names if not name.startswith("_"))
+def _files(folders: tuple[str, ...]) -> dict[str, Path]:
+    """The file of each network; FedatlasError names two files with networks of one name.
+
+    A file without any stands under its own name, so that whoever means it learns what it lacks.
+    """
+    found: dict[str, Path] = {}
+    for file in (file for folder in folders for file in sorted(Path(folder).glob("*.py"))):
+        if file.name.startswith("_"):
+            continue
+        for name in _networks(file) or [file.stem]:
+            if found.setdefault(name, file) != file:
+                raise FedatlasError(f"{file}: {found[name]} has a network '{name}': rename it")
+    return found
+
+
+def _networks(file: Path) -> list[str]:
+    try:
+        statements = ast.parse(file.read_text(encoding="utf-8")).body
+    except (SyntaxError, ValueError):
+        return []
+    return [
+        file.stem if item.name == "build" else item.name
+        for item in statements
+        if isinstance(item, ast.FunctionDef)
+        and not item.name.startswith("_")
+        and [argument.arg for argument in item.args.args[:2]] == ["shape", "outputs"]
+    ]
+
+
+def architecture_module(name: str) -> str:
+    """The module that defines the network; FedatlasError names those there are."""
+    files = _files(tuple(__path__))
+    if name not in files:
+        raise FedatlasError(f"unknown network '{name}'; there are: {', '.join(sorted(files))}")
+    return f"{__name__}.{files[name].stem}"
 
 
 def architecture(name: str) -> "Callable[..., nn.Module]":
     """The function that builds the network; FedatlasError names those there are."""
-    if name not in architecture_names():
-        raise FedatlasError(
-            f"unknown network '{name}'; there are: {', '.join(architecture_names())}"
-        )
-    module = import_extension(f"{__name__}.{name}")
-    if not hasattr(module, "build"):
+    module = import_extension(architecture_module(name))
+    build: Callable[..., nn.Module] | None = getattr(module, name, getattr(module, "build", None))
+    if build is None:
         raise FedatlasError(f"{module.__file__}: must define build(shape, outputs)")
-    build: Callable[..., nn.Module] = module.build
     return build
 
 
@@ -92,7 +121,9 @@ def checked_build(
         return function(shape, outputs, **options)
 
     with torch.random.fork_rng(devices=[]):
-        _try_out(f"network '{name}'", build(), shape, outputs, batch_statistics)
+        module = build()
+        with error_context(f"network '{name}'"):
+            _try_out(module, shape, outputs, batch_statistics)
     return build
 
 
@@ -118,119 +149,115 @@ def running_statistics(module: "nn.Module") -> "dict[str, torch.Tensor]":
     return found
 
 
-def _is_batch_norm(layer: "nn.Module") -> "TypeIs[nn.modules.batchnorm._BatchNorm]":
+def _is_batch_norm(layer: "nn.Module") -> bool:
     from torch import nn
 
     return isinstance(layer, nn.modules.batchnorm._BatchNorm)
 
 
-def _try_out(
-    network: str, module: object, shape: tuple[int, ...], outputs: int, batch_statistics: bool
-) -> None:
-    """Pass two samples forward and back; network: what errors call it."""
+def _require(sound: bool, otherwise: str) -> None:
+    if not sound:
+        raise FedatlasError(otherwise)
+
+
+def _try_out(module: object, shape: tuple[int, ...], outputs: int, batch_statistics: bool) -> None:
+    """Pass two samples forward and back."""
     import torch
 
     if not isinstance(module, torch.nn.Module):
-        raise FedatlasError(
-            f"{network}: build must return a torch.nn.Module, not {type(module).__name__}"
-        )
-    _check_as_built(network, module)
+        raise FedatlasError(f"build must return a torch.nn.Module, not {type(module).__name__}")
+    _check_as_built(module)
     module = module.float()  # also of a float64 one; engines choose what they compute in
     kept = bool(running_statistics(module))
-    if kept and not batch_statistics:
-        raise FedatlasError(
-            f"{network} has running statistics, as BatchNorm keeps them, which only methods over "
-            "silos send and average; use GroupNorm or LayerNorm"
-        )
+    _require(
+        batch_statistics or not kept,
+        "has running statistics, as BatchNorm keeps them, which only methods over silos send and "
+        "average; use GroupNorm or LayerNorm",
+    )
     # Zeros would hide randomness and samples that influence each other.
     samples = torch.randn(2, *shape, generator=torch.Generator().manual_seed(0))
     before = torch.random.get_rng_state()
     buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
-    found = _outputs(network, module, samples)
-    expected = (2, outputs)
-    if found.shape != expected:
-        raise FedatlasError(
-            f"{network} gives outputs of shape {tuple(found.shape)} for samples of shape "
-            f"{tuple(samples.shape)}, expected {expected}"
+    found = _outputs(module, samples)
+    _require(
+        found.shape == (2, outputs),
+        f"gives outputs of shape {tuple(found.shape)} for samples of shape "
+        f"{tuple(samples.shape)}, expected {(2, outputs)}",
+    )
+    if not found.isfinite().all():  # some networks take positive numbers only
+        _require(
+            bool(_outputs(module, samples.abs().clamp(max=1)).isfinite().all()),
+            "gives outputs that are NaN or infinite, for standard normal samples and those between "
+            "0 and 1: look for divisions by zero, logarithms and large parameters",
         )
-    finite = bool(found.isfinite().all())  # some networks take positive numbers only
-    if not finite and not _outputs(network, module, samples.abs().clamp(max=1)).isfinite().all():
-        raise FedatlasError(
-            f"{network} gives outputs that are NaN or infinite, for standard normal samples and "
-            "those between 0 and 1: look for divisions by zero, logarithms and large parameters"
-        )
-    layers = [part for part in module.modules() if _is_batch_norm(part)]
+    layers = filter(_is_batch_norm, module.modules())
     normalising = {id(buffer) for layer in layers for buffer in layer.buffers(recurse=False)}
     for name, buffer in module.named_buffers():
-        if id(buffer) not in normalising and not torch.equal(buffer, buffers[name]):
-            raise FedatlasError(
-                f"{network} changes its buffer '{name}' in its forward pass; only the running "
-                "statistics of BatchNorm may change, and only over silos"
-            )
-    again = _outputs(network, module, samples)
-    if not (torch.equal(before, torch.random.get_rng_state()) and _agree(found, again)):
-        raise FedatlasError(
-            f"{network} draws random numbers in its forward pass, as Dropout does: remove that "
-            "layer; randomness is the methods'"
+        _require(
+            id(buffer) in normalising or torch.equal(buffer, buffers[name]),
+            f"changes its buffer '{name}' in its forward pass; only the running statistics of "
+            "BatchNorm may change, and only over silos",
         )
-    alone = _outputs(network, module, samples[:1])  # a client may have a single one
-    if not kept and not _agree(found[:1], alone):
-        raise FedatlasError(
-            f"{network} gives a sample other outputs alone than beside another, as BatchNorm does; "
-            "use GroupNorm or LayerNorm"
-        )
+    again = _outputs(module, samples)
+    _require(
+        torch.equal(before, torch.random.get_rng_state()) and _agree(found, again),
+        "draws random numbers in its forward pass, as Dropout does: remove that layer; randomness "
+        "is the methods'",
+    )
+    alone = _outputs(module, samples[:1])  # a client may have a single one
+    _require(
+        kept or _agree(found[:1], alone),
+        "gives a sample other outputs alone than beside another, as BatchNorm does; use GroupNorm "
+        "or LayerNorm",
+    )
+    last = _last_layer(module, samples)
+    _require(not last, f"ends in a {last}: remove it, as objectives apply their own to its outputs")
     parameters = dict(module.named_parameters())
-    if last := _last_layer(module, samples):
-        raise FedatlasError(
-            f"{network} ends in a {last}: remove it, as objectives apply their own to its outputs"
-        )
-    if not parameters:
-        raise FedatlasError(f"{network} has no parameters to train")
+    _require(bool(parameters), "has no parameters to train")
     for name, parameter in parameters.items():
-        if not parameter.requires_grad:
-            raise FedatlasError(f"{network}: its parameter '{name}' is frozen; methods train all")
+        _require(parameter.requires_grad, f"its parameter '{name}' is frozen; methods train all")
     if found.requires_grad:
         found.sum().backward()
     for name, parameter in parameters.items():
-        if parameter.grad is None:
-            raise FedatlasError(
-                f"{network}: no output depends on its parameter '{name}', or not by "
-                "operations that have a gradient; remove it"
-            )
+        _require(
+            parameter.grad is not None,
+            f"no output depends on its parameter '{name}', or not by operations that have a "
+            "gradient; remove it",
+        )
 
 
-def _check_as_built(network: str, module: "nn.Module") -> None:
+def _check_as_built(module: "nn.Module") -> None:
     """Refuse what would not be, in training, what the file says."""
     import torch
 
-    known = {id(tensor) for tensor in (*module.parameters(), *module.buffers())}
     for name, parameter in module.named_parameters():
-        if parameter.dtype not in (torch.float32, torch.float64):
-            raise FedatlasError(
-                f"{network}: its parameter '{name}' is {parameter.dtype}, but networks are trained "
-                "in float32: remove .half(), .bfloat16() or .to(…)"
-            )
-        if not parameter.isfinite().all():
-            raise FedatlasError(
-                f"{network}: its parameter '{name}' is NaN or infinite at the start: initialise "
-                "it, as torch.empty does not"
-            )
+        _require(
+            parameter.dtype in (torch.float32, torch.float64),
+            f"its parameter '{name}' is {parameter.dtype}, but networks are trained in float32: "
+            "remove .half(), .bfloat16() or .to(…)",
+        )
+        _require(
+            bool(parameter.isfinite().all()),
+            f"its parameter '{name}' is NaN or infinite at the start: initialise it, as "
+            "torch.empty does not",
+        )
+    known = {id(tensor) for tensor in (*module.parameters(), *module.buffers())}
     for place, part in module.named_modules():
-        if not part.training:
-            raise FedatlasError(
-                f"{network}: {f'its layer {place!r}' if place else 'it'} is in evaluation mode, in "
-                "which Dropout does nothing and BatchNorm keeps what it has: remove .eval()"
-            )
+        _require(
+            part.training,
+            f"{f'its layer {place!r}' if place else 'it'} is in evaluation mode, in which Dropout "
+            "does nothing and BatchNorm keeps what it has: remove .eval()",
+        )
         for name, value in vars(part).items():
-            held = value if isinstance(value, list | tuple) else [value]
-            for tensor in held:
+            for tensor in value if isinstance(value, list | tuple) else [value]:
                 # What has a gradient function is computed from parameters, as by weight_norm.
-                if isinstance(tensor, torch.Tensor) and tensor.is_leaf and id(tensor) not in known:
-                    raise FedatlasError(
-                        f"{network} keeps a tensor in its attribute '{name}', which no GPU finds "
-                        f"and nothing trains: write self.register_buffer('{name}', …) if it is "
-                        f"constant, self.{name} = nn.Parameter(…) if it is to be trained"
-                    )
+                _require(
+                    not (isinstance(tensor, torch.Tensor) and tensor.is_leaf)
+                    or id(tensor) in known,
+                    f"keeps a tensor in its attribute '{name}', which no GPU finds and nothing "
+                    f"trains: write self.register_buffer('{name}', …) if it is constant, "
+                    f"self.{name} = nn.Parameter(…) if it is to be trained",
+                )
 
 
 def _last_layer(module: "nn.Module", samples: "torch.Tensor") -> str:
@@ -256,7 +283,7 @@ def _last_layer(module: "nn.Module", samples: "torch.Tensor") -> str:
     return "sigmoid" if within and bool(((outputs > 0) & (outputs < 1)).any()) else ""
 
 
-def _outputs(network: str, module: "nn.Module", samples: "torch.Tensor") -> "torch.Tensor":
+def _outputs(module: "nn.Module", samples: "torch.Tensor") -> "torch.Tensor":
     import torch
 
     try:
@@ -266,12 +293,12 @@ def _outputs(network: str, module: "nn.Module", samples: "torch.Tensor") -> "tor
         types = re.search("dtype|scalar type|Input type", str(error))
         cause = f"{_CONVERTED}: " if types else ""
         raise FedatlasError(
-            f"{network} does not take samples of shape {tuple(samples.shape)}: {cause}{error}"
+            f"does not take samples of shape {tuple(samples.shape)}: {cause}{error}"
         ) from error
     if not isinstance(found, torch.Tensor):
-        raise FedatlasError(f"{network} must give a tensor, not {type(found).__name__}")
-    if found.is_floating_point() and found.dtype != samples.dtype:
-        raise FedatlasError(f"{network} gives outputs that are {found.dtype}: {_CONVERTED}")
+        raise FedatlasError(f"must give a tensor, not {type(found).__name__}")
+    converted = found.is_floating_point() and found.dtype != samples.dtype
+    _require(not converted, f"gives outputs that are {found.dtype}: {_CONVERTED}")
     return found
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from fedatlas.architectures import architecture_module
 from fedatlas.plan.build import Plan, validated_partitions
 from fedatlas.plan.data import shards
 from fedatlas.plan.places import RESULTS
@@ -152,7 +153,7 @@ def validation_cores(plan: Plan, name: str) -> int:
 def landscape_code(plan: Plan, experiment: str) -> list[str]:
     """The modules that compute a loss surface."""
     model = plan.experiments[experiment].objective.model_dump()["model"]
-    return ["fedatlas.studies.landscape", f"fedatlas.architectures.{model}"]
+    return ["fedatlas.studies.landscape", architecture_module(model)]
 
 
 def budgets_code(plan: Plan, experiment: str) -> list[str]:

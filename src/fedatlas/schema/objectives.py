@@ -113,7 +113,7 @@ class AucObjective(Model):
     measurements: what runs measure; `objective` is the pairwise squared loss P(m) of eq. (2).
         Accuracies are ours: positive is what scores above (a + b)/2, see `min_max.auc.accuracy`.
         `dual_variable` is w, `dual_optimum` the best w*(θ).
-    model: the network that scores: a file of `fedatlas.architectures`.
+    model: the network that scores, a function of `fedatlas.architectures`.
     scores: `sigmoid` bounds them to (0, 1); with `linear` ones gradients are unbounded, and runs
         may diverge.
     stationarity: measure `primal_gradient_norm`, ‖∇Φ(θ)‖, too; every record then takes a gradient
@@ -168,7 +168,7 @@ class ClassificationObjective(Model):
 
     name: `cross_entropy` of a network with an output for each class; `binary_cross_entropy` of one
         whose single output is the logit of label +1 against −1.
-    model: a file of `fedatlas.architectures`; hidden: its number of hidden units, if it takes one.
+    model: a function of `fedatlas.architectures`; hidden: its number of hidden units, if any.
 
     measurements: of agents they are those of their mean x̄ where nothing else is said;
         `test_accuracy_of_agents` is the mean over agents of each one's own,

@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt
 
+from fedatlas.architectures import architecture_module
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.graphs import Graphs
 from fedatlas.schema.models import Model
@@ -108,13 +109,13 @@ class RunSpec(Model):
     def code(self) -> tuple[str, ...]:
         """The modules whose import closure decides what the run computes."""
         modules = [
-            "training.loop",
-            f"algorithms.{self.algorithm}",
-            f"federations.{self.federation}.setting",
+            "fedatlas.training.loop",
+            f"fedatlas.algorithms.{self.algorithm}",
+            f"fedatlas.federations.{self.federation}.setting",
         ]
         if isinstance(self.objective, NetworkObjective):
-            modules.append(f"architectures.{self.objective.model}")
-        return tuple(f"fedatlas.{module}" for module in modules)
+            modules.append(architecture_module(self.objective.model))
+        return tuple(modules)
 
     def tuned(self, selection: Any) -> "RunSpec":
         """With the hyper-parameters that another experiment's selection record chose.

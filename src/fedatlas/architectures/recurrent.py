@@ -1,8 +1,4 @@
-"""TDCD's network for time series, as in its public code (rpi-nsl/TDCD): one LSTM layer, one dense.
-
-The paper's hidden size is 64 / N for N silos. torch's default initialisation.
-2,385 parameters with 19 features, 16 hidden units and one output.
-"""
+"""Recurrent networks for time series: (n, time, features) → (n, outputs)."""
 
 import torch
 from torch import nn
@@ -10,8 +6,13 @@ from torch import nn
 from fedatlas.errors import FedatlasError
 
 
-def build(shape: tuple[int, ...], outputs: int, hidden: int) -> nn.Module:
-    """The last hidden state of one layer from early to late; (n, time, features) → (n, outputs)."""
+def lstm(shape: tuple[int, ...], outputs: int, hidden: int) -> nn.Module:
+    """TDCD's network, as in its public code (rpi-nsl/TDCD): one LSTM layer and a dense one.
+
+    The dense layer sees the last hidden state. The paper's hidden size is 64 / N for N silos.
+    torch's default initialisation. 2,385 parameters with 19 features, 16 hidden units and one
+    output.
+    """
     if len(shape) != 2:
         raise FedatlasError(f"network 'lstm' takes samples of shape (time, features), not {shape}")
     return _Lstm(shape[1], hidden, outputs)
