@@ -20,18 +20,18 @@ import numpy as np
 import xarray as xr
 
 import fedatlas
-from fedatlas.atlas import FORMAT
-from fedatlas.atlas.exporting import point_places, write_table
-from fedatlas.atlas.joining import (
+from fedatlas.files import canonical_json
+from fedatlas.store import FORMAT
+from fedatlas.store.export import point_places, write_table
+from fedatlas.store.joining import (
     JoinedExperiment,
     JoinedPaper,
     JoinedRun,
     join_papers,
     join_traces,
 )
-from fedatlas.files import canonical_json
-from fedatlas.traces.seal import seal
-from fedatlas.traces.trace import build_trace, read_trace, write_trace
+from fedatlas.store.netcdf import seal
+from fedatlas.store.trace import build_trace, read_trace, write_trace
 
 PAPERS = ("dpgt", "fedpage", "fmgda", "tdcd", "vfb2")
 SEEDS, RECORDS, POINTS = 5, 200, 5

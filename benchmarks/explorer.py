@@ -18,12 +18,12 @@ from pathlib import Path
 import numpy as np
 from playwright.sync_api import CDPSession, Page, sync_playwright
 
-from fedatlas.atlas.joining import JoinedExperiment, JoinedPaper, JoinedRun, join_traces
 from fedatlas.evaluation.verdicts import Verdict, verdicts_to_csv
 from fedatlas.files import canonical_json
 from fedatlas.pages.explorer import write_explorer
 from fedatlas.schema.claims import Effect
-from fedatlas.traces.trace import build_trace, write_trace
+from fedatlas.store.joining import JoinedExperiment, JoinedPaper, JoinedRun, join_traces
+from fedatlas.store.trace import build_trace, write_trace
 
 SEEDS, RECORDS, RUNS_OF_EXPERIMENT, SHOWN = 5, 200, 10, 200
 COSTS = ("round", "gradient_evaluations", "wall_time", "network")

@@ -8,7 +8,7 @@ rule join_traces:
     input:
         traces=lambda wildcards: SELECTED.joined_traces(wildcards.paper),
         selections=lambda wildcards: SELECTED.joined_selections(wildcards.paper),
-        code=code_of("fedatlas.atlas.joining"),
+        code=code_of("fedatlas.store.joining"),
     output:
         "<results>/atlas/{paper}.nc",
     log:
@@ -28,7 +28,7 @@ rule join_traces:
 rule join_papers:
     input:
         papers=[f"<results>/atlas/{paper}.nc" for paper in SELECTED.joined_papers],
-        code=code_of("fedatlas.atlas.joining"),
+        code=code_of("fedatlas.store.joining"),
     output:
         # Not deleted before the job, which keeps the runs of earlier selections.
         atlas=update("<results>/atlas/atlas.nc"),

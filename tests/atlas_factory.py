@@ -10,7 +10,7 @@ import xarray as xr
 
 from fedatlas.evaluation.verdicts import Verdict, verdicts_to_csv
 from fedatlas.files import canonical_json
-from fedatlas.traces.seal import seal
+from fedatlas.store.netcdf import seal
 from trace_factory import auroc_trace, make_trace, vertical_trace
 
 Runs = Mapping[str, tuple[str, Mapping[str, xr.Dataset]]]  # run → title, point → trace

@@ -21,7 +21,10 @@ from scipy import stats
 from typer.testing import CliRunner
 
 import fedatlas
-from fedatlas.atlas.joining import (
+from fedatlas.cli import app
+from fedatlas.errors import FedatlasError
+from fedatlas.store.atlas import atlas_runs
+from fedatlas.store.joining import (
     Joined,
     JoinedExperiment,
     JoinedPaper,
@@ -29,13 +32,9 @@ from fedatlas.atlas.joining import (
     join_papers,
     join_traces,
 )
-from fedatlas.atlas.runs import atlas_runs
-from fedatlas.atlas.store import open_group
-from fedatlas.cli import app
-from fedatlas.errors import FedatlasError
-from fedatlas.traces.netcdf import write_netcdf
-from fedatlas.traces.seal import seal
-from fedatlas.traces.trace import read_trace, write_trace
+from fedatlas.store.lazy_groups import open_group
+from fedatlas.store.netcdf import seal, write_netcdf
+from fedatlas.store.trace import read_trace, write_trace
 from trace_factory import auroc_trace, make_trace, tiered_trace, vertical_trace
 
 NETWORK = "network(latency=0.05, bandwidth=1e6, gradient=1e-5)"

@@ -12,10 +12,6 @@ import xarray as xr
 import fedatlas
 from atlas_factory import one_run, problem, write_atlas
 from experiment_files import BASE, RUN, load
-from fedatlas.atlas.comparability import differences
-from fedatlas.atlas.exporting import point_places, write_table
-from fedatlas.atlas.runs import AtlasRun, atlas_runs
-from fedatlas.atlas.thinning import is_thinned, kept_records, most_kept, thinned
 from fedatlas.cli.new import Kind, new
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, write_text
@@ -23,6 +19,10 @@ from fedatlas.plan.build import Plan, build_plan
 from fedatlas.plan.closure import code_digest
 from fedatlas.schema.models import validated
 from fedatlas.schema.runs import RunSpec
+from fedatlas.store.atlas import AtlasRun, atlas_runs
+from fedatlas.store.beside import differences
+from fedatlas.store.export import point_places, write_table
+from fedatlas.store.views import is_thinned, kept_records, most_kept, thinned
 from outside_project import open_project, write_project
 from trace_factory import make_trace
 from workflow_copy import ROOT

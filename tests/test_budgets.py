@@ -15,8 +15,8 @@ from fedatlas.evaluation.claims.delta_reaches_one import DeltaReachesOneTest
 from fedatlas.evaluation.results import Results
 from fedatlas.figures.budgets import compose
 from fedatlas.schema.studies import BudgetStudy
+from fedatlas.store.netcdf import write_netcdf
 from fedatlas.studies.budgets import compute_budgets, tabulate_conditions
-from fedatlas.traces.netcdf import write_netcdf
 
 STUDY = BudgetStudy(samples=12000, dimension=11_172_810, last_horizon=60)
 

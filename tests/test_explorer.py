@@ -19,12 +19,12 @@ from scipy.stats import gmean
 from typer.testing import CliRunner
 
 from atlas_factory import noisy_trace, small_atlas, write_atlas, write_claims
-from fedatlas.atlas.publishing import Publication, publish
-from fedatlas.atlas.reading import open_atlas
 from fedatlas.cli import app
 from fedatlas.errors import FedatlasError
 from fedatlas.pages.claims_page import drawing, to_svg
 from fedatlas.pages.explorer import ColumnStore, six_digits, write_explorer
+from fedatlas.store.publishing import Publication, publish
+from fedatlas.store.reading import open_atlas
 from verdict_factory import effect, every_outcome, verdict
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)

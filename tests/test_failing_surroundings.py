@@ -22,7 +22,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.files import date_to_now, leftovers, temporary_prefix, write_atomically, write_text
 from fedatlas.plan.code import Stamps
 from fedatlas.schema.runs import RunSpec
-from fedatlas.traces.trace import read_trace
+from fedatlas.store.trace import read_trace
 from kill.chains import Runner
 from kill.runs import CONFIG, make_shards, specifications
 

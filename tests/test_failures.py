@@ -17,7 +17,7 @@ from fedatlas.schema.config import check_command
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.models import read_yaml, validated
 from fedatlas.schema.wording import in_words
-from fedatlas.traces.seal import check_seal
+from fedatlas.store.netcdf import check_seal
 from fedatlas.training.failing import naming_run
 from workflow_copy import ROOT
 

@@ -23,7 +23,7 @@ import xarray as xr
 
 from fedatlas.algorithms.scaffold import Scaffold
 from fedatlas.interruption import Interruption
-from fedatlas.traces.netcdf import write_netcdf
+from fedatlas.store.netcdf import write_netcdf
 from fedatlas.training import checkpoints
 from fedatlas.training import loop as training
 from fedatlas.training.seeds import SeedPolicy

@@ -23,7 +23,8 @@ LAYERS = (
     {"privacy"},  # what noise buys
     {"federations"},  # who talks to whom
     {"algorithms"},  # one file per method
-    {"traces"},  # what a run measured
+    # What a run measured: its file, and those of an experiment in one.
+    {"store.netcdf", "store.trace", "store.experiment", "store.contents"},
     {"training"},  # shards to traces
     {"plan"},  # jobs, files and dependencies
     {"evaluation"},  # traces to verdicts
@@ -31,7 +32,7 @@ LAYERS = (
     {"studies"},  # other questions
     {"figures"},
     {"provenance.expected", "provenance.findings"},  # whether a trace is still that of the plan
-    {"atlas"},  # all papers on common axes
+    {"store"},  # all papers on common axes
     {"pages"},  # what people look at besides figures
     {"provenance"},  # whether results are still true
     {"cli", "__main__", ""},  # commands, and what `import fedatlas` offers

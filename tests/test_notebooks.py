@@ -14,7 +14,7 @@ from atlas_factory import small_atlas
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import cost_axis
 
-MODULES = ("comparison", "compared", "costs", "plotting", "reading", "runs")
+MODULES = ("comparison", "compared", "views", "plotting", "reading", "atlas")
 OFFERED = [name for name in fedatlas.__all__ if name != "__version__"]
 
 
@@ -27,7 +27,7 @@ def path(tmp_path_factory):
 def test_examples_of_docstrings_do_what_they_say(module, path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     plt.switch_backend("agg")
-    module = importlib.import_module(f"fedatlas.atlas.{module}")
+    module = importlib.import_module(f"fedatlas.store.{module}")
     options = doctest.NORMALIZE_WHITESPACE
     found = doctest.DocTestFinder().find(module, extraglobs={"ATLAS": path, "fedatlas": fedatlas})
     runner = doctest.DocTestRunner(optionflags=options)

@@ -40,9 +40,8 @@ from fedatlas.provenance.findings import State, exit_status
 from fedatlas.provenance.stored import Place, StoredTrace, places_in, read_stored
 from fedatlas.provenance.verification import verify
 from fedatlas.shards.writing import write_shards
-from fedatlas.traces.netcdf import write_netcdf
-from fedatlas.traces.seal import seal
-from fedatlas.traces.trace import read_trace, values_digest, write_trace
+from fedatlas.store.netcdf import seal, write_netcdf
+from fedatlas.store.trace import read_trace, values_digest, write_trace
 from fedatlas.training.loop import train
 from fedatlas.training.optimum import read_optimum, write_optimum
 from fedatlas.training.solver import solve

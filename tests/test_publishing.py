@@ -25,14 +25,6 @@ from atlas_factory import (
     write_atlas,
     write_claims,
 )
-from fedatlas.atlas import exporting, publishing, results_atlas
-from fedatlas.atlas.citation import read_citation
-from fedatlas.atlas.compared import AtlasComparison
-from fedatlas.atlas.exporting import point_places, write_table
-from fedatlas.atlas.publishing import Publication, publish
-from fedatlas.atlas.revision import revision
-from fedatlas.atlas.tables import ABOUT, INDEX, packed_index, unpacked_index
-from fedatlas.atlas.thinning import kept_records, thinned
 from fedatlas.cli import app
 from fedatlas.data.catalogue import load_catalogue
 from fedatlas.errors import FedatlasError
@@ -41,7 +33,14 @@ from fedatlas.files import canonical_json, file_digest, write_text
 from fedatlas.pages.repository import data_card
 from fedatlas.plan.build import build_plan
 from fedatlas.plan.closure import code_digest
-from fedatlas.traces.trace import read_trace, write_trace
+from fedatlas.store import publishing, results_atlas
+from fedatlas.store.compared import AtlasComparison
+from fedatlas.store.crate import read_citation, revision
+from fedatlas.store.export import point_places, write_table
+from fedatlas.store.publishing import Publication, publish
+from fedatlas.store.tables import ABOUT, INDEX, packed_index, unpacked_index
+from fedatlas.store.trace import read_trace, write_trace
+from fedatlas.store.views import kept_records, thinned
 from trace_factory import make_trace
 from verdict_factory import every_outcome
 from workflow_copy import EXPERIMENT, ROOT
@@ -76,7 +75,7 @@ def asked_of_duckdb(question: str) -> list[list[float]]:
 
 def test_a_table_holds_the_traces_bit_for_bit(tmp_path, monkeypatch):
     """Also where groups of rows hold one trace or several, and where a trace lacks a column."""
-    monkeypatch.setattr(exporting, "ROWS", 50)
+    monkeypatch.setattr("fedatlas.store.export.ROWS", 50)
     atlas = small_atlas(tmp_path / "atlas.nc")
     table = exported(atlas, tmp_path / "atlas.parquet")
     with fedatlas.open_atlas(atlas) as first, fedatlas.open_atlas(table) as second:
@@ -133,7 +132,7 @@ def test_a_table_says_units_licences_and_what_is_missing(tmp_path):
 
 
 def test_traces_are_written_one_group_of_rows_after_the_other(tmp_path, monkeypatch):
-    monkeypatch.setattr(exporting, "ROWS", 100)
+    monkeypatch.setattr("fedatlas.store.export.ROWS", 100)
     written = []
     whole = pq.ParquetWriter.write_table
 

@@ -24,7 +24,6 @@ from markdown_it.token import Token
 
 from atlas_factory import write_atlas
 from fedatlas.algorithms import algorithm_class, algorithm_names
-from fedatlas.atlas.cells import cost_cell
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.budgets import FORMAT as BUDGETS_FORMAT
 from fedatlas.evaluation.comma_separated import to_csv
@@ -39,8 +38,9 @@ from fedatlas.projects import VARIABLE
 from fedatlas.schema.claims import OUTCOMES
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.partitions import BinaryClasses, TieredPartition
-from fedatlas.traces.netcdf import write_netcdf
-from fedatlas.traces.trace import write_trace
+from fedatlas.store.compared import cost_cell
+from fedatlas.store.netcdf import write_netcdf
+from fedatlas.store.trace import write_trace
 from trace_factory import auroc_trace, make_trace
 from verdict_factory import effect, every_outcome
 from verdict_factory import verdict as made_up

@@ -14,7 +14,7 @@ from fedatlas.algorithms.fedavg import FedAvg
 from fedatlas.algorithms.fedpage import FedPage
 from fedatlas.schema.partitions import HorizontalPartition
 from fedatlas.schema.runs import RunSpec
-from fedatlas.traces.trace import read_trace, values_digest
+from fedatlas.store.trace import read_trace, values_digest
 from fedatlas.training import checkpoints, loop
 from fedatlas.training.optimum import Optimum, write_optimum
 from fedatlas.training.points import train_points

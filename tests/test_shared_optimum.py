@@ -35,7 +35,7 @@ from fedatlas.schema.objectives import LinearObjective
 from fedatlas.schema.partitions import Partition, VerticalPartition, pooled_rows
 from fedatlas.schema.runs import RunSpec
 from fedatlas.shards.assignment import share_out, share_out_by_silo, train_and_test_rows
-from fedatlas.traces.trace import read_trace
+from fedatlas.store.trace import read_trace
 from fedatlas.training.loop import train
 from fedatlas.training.optimum import Optimum, read_optimum, write_optimum
 from fedatlas.training.seeds import SeedPolicy

@@ -28,7 +28,7 @@ from fedatlas.evaluation.costs import cost_axis
 from fedatlas.federations.tiered.network import SiloModels, TieredCounters, TieredNetwork
 from fedatlas.schema.partitions import TieredPartition
 from fedatlas.schema.runs import RunSpec
-from fedatlas.traces.trace import read_trace
+from fedatlas.store.trace import read_trace
 from fedatlas.training.loop import train
 from prepared_files import shard
 from resuming import killed_and_resumed, without_times

@@ -14,7 +14,7 @@ from fedatlas.federations.setting import shard_files
 from fedatlas.schema.cost_names import COSTS
 from fedatlas.schema.measurements import MEASUREMENTS
 from fedatlas.schema.runs import RunSpec
-from fedatlas.traces.trace import read_trace
+from fedatlas.store.trace import read_trace
 from fedatlas.training import checkpoints
 from fedatlas.training.loop import train
 from small_federations import CLIENTS, LOCAL, PARTIES, ROWS, small, small_shards

@@ -12,7 +12,7 @@ from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.plan import training as jobs
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.runs import Points
-from fedatlas.traces.trace import read_trace
+from fedatlas.store.trace import read_trace
 from fedatlas.training import loop
 from fedatlas.training.failing import RunFailedError
 from fedatlas.training.loop import train

@@ -6,16 +6,16 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedatlas.atlas.joining import JoinedExperiment, JoinedPaper, JoinedRun, join_traces
-from fedatlas.atlas.reading import open_atlas
-from fedatlas.atlas.runs import atlas_runs
 from fedatlas.cli.options import read_traces
 from fedatlas.evaluation.claims.order import OrderTest
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.selection import choices, select
 from fedatlas.pages.results_table import results_table
 from fedatlas.schema.selection import Selection
-from fedatlas.traces.trace import judged, tuning, write_trace
+from fedatlas.store.atlas import atlas_runs
+from fedatlas.store.joining import JoinedExperiment, JoinedPaper, JoinedRun, join_traces
+from fedatlas.store.reading import open_atlas
+from fedatlas.store.trace import judged, tuning, write_trace
 from trace_factory import levels_trace
 
 RULE = Selection()

@@ -16,7 +16,7 @@ import pytest
 
 from fedatlas.provenance.difference import Tolerance, compare
 from fedatlas.schema.claims import OUTCOMES
-from fedatlas.traces.trace import read_trace
+from fedatlas.store.trace import read_trace
 from workflow_copy import EVALUATION, EXPERIMENT, ROOT, WorkflowCopy, files_of, runs_in
 
 # HTML, reStructuredText that shows a file, a formula that is none, and words for a terminal.

@@ -7,8 +7,8 @@ import pytest
 import xarray as xr
 
 import fedatlas
-from fedatlas.atlas.runs import atlas_runs
-from fedatlas.traces.trace import read_trace
+from fedatlas.store.atlas import atlas_runs
+from fedatlas.store.trace import read_trace
 from workflow_copy import WorkflowCopy, runs_in
 
 ATLAS = "results/atlas/atlas.nc"

@@ -10,7 +10,7 @@ import pytest
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.budgets import read_budgets
 from fedatlas.plan.build import build_plan
-from fedatlas.traces.trace import read_trace
+from fedatlas.store.trace import read_trace
 from workflow_copy import EVALUATION, ROOT, WorkflowCopy, files_of, runs_in, targets
 
 SCHEME = "{name: s2, alpha: 0.1, beta: 0.1, gamma: 0.1, samples_base: 1.5, p_zeta: 0.9, p_eta: 0.9}"

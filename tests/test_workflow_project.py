@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fedatlas.cli.new import Kind, new
-from fedatlas.traces.trace import read_trace
+from fedatlas.store.trace import read_trace
 from outside_project import whole_files, write_project
 from workflow_copy import WorkflowCopy
 

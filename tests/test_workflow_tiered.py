@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedatlas.evaluation.costs import cost_axis
-from fedatlas.traces.trace import read_trace
+from fedatlas.store.trace import read_trace
 from workflow_copy import WorkflowCopy, runs_in, targets
 
 EXPERIMENTS = {

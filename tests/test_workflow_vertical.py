@@ -8,7 +8,7 @@ import pytest
 from fedatlas.errors import FedatlasError
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.network_model import NetworkModel
-from fedatlas.traces.trace import read_trace
+from fedatlas.store.trace import read_trace
 from workflow_copy import WorkflowCopy, runs_in, targets
 
 EXPERIMENT = """

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from fedatlas.files import canonical_json
-from fedatlas.traces.trace import build_trace, record_schedule
+from fedatlas.store.trace import build_trace, record_schedule
 
 BYTES_PER_ROUND = 1000.0
 GRADIENTS_PER_ROUND = 400.0

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import xarray as xr
 
-from fedatlas.atlas.reading import open_atlas
 from fedatlas.evaluation.selection import choices
 from fedatlas.evaluation.verdicts import Verdict, read_verdicts, sentences
 from fedatlas.figures.draw import compose
@@ -14,7 +13,8 @@ from fedatlas.plan import specifications
 from fedatlas.plan.build import Plan
 from fedatlas.schema.models import read_json, validated
 from fedatlas.schema.selection import Selection
-from fedatlas.traces.trace import judged
+from fedatlas.store.reading import open_atlas
+from fedatlas.store.trace import judged
 
 #: Holds a folder for each publication.
 FOLDER = Path(__file__).parents[2] / "published"

@@ -4,7 +4,7 @@ from typing import Any
 
 from sphinx_gallery.scrapers import figure_rst
 
-from fedatlas.atlas.plotting import Plot
+from fedatlas.store.plotting import Plot
 
 
 def of_atlas(block: Any, variables: dict[str, Any], conf: dict[str, Any]) -> str:

@@ -9,21 +9,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedatlas.atlas.comparison import compare, interpolate
-    from fedatlas.atlas.costs import along
-    from fedatlas.atlas.plotting import plot
-    from fedatlas.atlas.reading import open_atlas
+    from fedatlas.store.comparison import compare, interpolate
+    from fedatlas.store.plotting import plot
+    from fedatlas.store.reading import open_atlas
+    from fedatlas.store.views import along
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "along", "compare", "interpolate", "open_atlas", "plot"]
 
 # Imported when first asked for: every step of the workflow imports this package, few need xarray.
 _HOMES = {
-    "along": "fedatlas.atlas.costs",
-    "compare": "fedatlas.atlas.comparison",
-    "interpolate": "fedatlas.atlas.comparison",
-    "open_atlas": "fedatlas.atlas.reading",
-    "plot": "fedatlas.atlas.plotting",
+    "along": "fedatlas.store.views",
+    "compare": "fedatlas.store.comparison",
+    "interpolate": "fedatlas.store.comparison",
+    "open_atlas": "fedatlas.store.reading",
+    "plot": "fedatlas.store.plotting",
 }
 
 

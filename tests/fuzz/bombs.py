@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from catalogue_entry import tiny, tiny_images, written
-from fedatlas.atlas.joining import join_papers
-from fedatlas.atlas.reading import open_atlas
 from fedatlas.data.folders import rgb_image
 from fedatlas.data.formats import read_raw
 from fedatlas.data.formats.csv import CsvTable, read_csv
 from fedatlas.data.unpack import decompress_file, unpack_archive
 from fedatlas.schema.models import read_yaml
-from fedatlas.traces.seal import seal
-from fedatlas.traces.trace import read_trace
+from fedatlas.store.joining import join_papers
+from fedatlas.store.netcdf import seal
+from fedatlas.store.reading import open_atlas
+from fedatlas.store.trace import read_trace
 from fedatlas.training import checkpoints
 from fedatlas.training.optimum import read_optimum
 

@@ -33,7 +33,7 @@ from fedatlas.evaluation.claims.audit_stands import COLUMNS, read_audit
 from fedatlas.evaluation.verdicts import Verdict, read_verdicts, verdicts_to_csv
 from fedatlas.schema.claims import Effect
 from fedatlas.schema.experiment_files import load_experiments
-from fedatlas.traces.seal import seal
+from fedatlas.store.netcdf import seal
 from fedatlas.training import checkpoints
 from fedatlas.training.optimum import read_optimum
 from fuzz.mutations import TOKENS, mutated, with_png_sums, with_tar_sums
@@ -496,7 +496,7 @@ def checkpoint(folder: Path) -> Case:
 
 
 def trace(folder: Path, hostile: bool = False) -> Case:
-    from fedatlas.traces.trace import read_trace, write_trace
+    from fedatlas.store.trace import read_trace, write_trace
     from trace_factory import make_trace
 
     path = folder / "a.nc"
@@ -522,8 +522,8 @@ def _of_netcdf(path: Path, read: Callable[[], Any], hostile: bool) -> Case:
 
 def atlas(folder: Path, hostile: bool = False) -> Case:
     from atlas_factory import write_atlas
-    from fedatlas.atlas.reading import open_atlas
-    from fedatlas.atlas.runs import atlas_runs
+    from fedatlas.store.atlas import atlas_runs
+    from fedatlas.store.reading import open_atlas
     from trace_factory import make_trace
 
     path = folder / "atlas.nc"
@@ -539,9 +539,9 @@ def atlas(folder: Path, hostile: bool = False) -> Case:
 
 def table(folder: Path) -> Case:
     from atlas_factory import write_atlas
-    from fedatlas.atlas.exporting import point_places, write_table
-    from fedatlas.atlas.reading import open_atlas
-    from fedatlas.atlas.runs import atlas_runs
+    from fedatlas.store.atlas import atlas_runs
+    from fedatlas.store.export import point_places, write_table
+    from fedatlas.store.reading import open_atlas
     from trace_factory import make_trace
 
     made = make_trace(np.geomspace(1, 0.1, 6).reshape(2, 3))[["gradient_norm", "status"]]
@@ -560,8 +560,8 @@ def table(folder: Path) -> Case:
 
 
 def joined(folder: Path, hostile: bool = False) -> Case:
-    from fedatlas.atlas.joining import JoinedExperiment, JoinedPaper, JoinedRun, join_traces
-    from fedatlas.traces.trace import write_trace
+    from fedatlas.store.joining import JoinedExperiment, JoinedPaper, JoinedRun, join_traces
+    from fedatlas.store.trace import write_trace
     from trace_factory import make_trace
 
     path = folder / "paper-figure" / "traces" / "first" / "x.nc"

@@ -18,7 +18,7 @@ def join_traces(
     output: Output,
 ) -> None:
     """Join a paper's traces into one file."""
-    from fedatlas.atlas import joining
+    from fedatlas.store import joining
 
     paper = validated(joining.JoinedPaper, spec, "--spec")
     runs = [run for experiment in paper.experiments for run in experiment.runs]
@@ -41,7 +41,7 @@ def join_papers(
     ] = None,
 ) -> None:
     """Join papers' files into the atlas, which keeps runs of earlier selections."""
-    from fedatlas.atlas import joining
+    from fedatlas.store import joining
 
     joined = joining.join_papers(papers or [], output, read_json(kept), contents)
     say(f"{output}: {joined.told()}")
@@ -84,10 +84,10 @@ def explorer(
     ] = None,
 ) -> None:
     """Write the page on which the atlas is explored."""
-    from fedatlas.atlas.checksums import check_sums
     from fedatlas.pages.explorer import write_explorer
     from fedatlas.plan.build import build_valid_plan
     from fedatlas.plan.selected import runs_shown
+    from fedatlas.store.checksums import check_sums
 
     for file in claims:
         check_sums(file.parent, [file])  # of a published folder

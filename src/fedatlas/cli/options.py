@@ -106,7 +106,7 @@ def read_choices(selection: Path) -> Any:
 def read_traces(files: list[Path], *, tuning: bool = False) -> Any:
     """The traces by run, of the seeds that are judged or that tune; xarray is loaded by this."""
     from fedatlas.evaluation.selection import by_run
-    from fedatlas.traces import trace
+    from fedatlas.store import trace
 
     of_seeds = trace.tuning if tuning else trace.judged
     return by_run([of_seeds(trace.read_trace(file)) for file in files])

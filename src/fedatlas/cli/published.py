@@ -31,7 +31,7 @@ def export(
     config: Titles = None,
 ) -> None:
     """Write traces as one table, a row for each run, seed and record."""
-    from fedatlas.atlas.exporting import point_places, stale_points, write_table
+    from fedatlas.store.export import point_places, stale_points, write_table
 
     if output.suffix != ".parquet":
         raise FedatlasError(f"{output}: must end in .parquet, the format that is written")
@@ -71,9 +71,8 @@ def publish(
     ] = None,
 ) -> None:
     """Write traces, verdicts, checksums and RO-Crate metadata into a folder for others."""
-    from fedatlas.atlas.citation import read_citation
-    from fedatlas.atlas.publishing import Publication, publish
-    from fedatlas.atlas.revision import revision
+    from fedatlas.store.crate import read_citation, revision
+    from fedatlas.store.publishing import Publication, publish
 
     cited = read_citation(citation)
     if not cited:
@@ -138,8 +137,8 @@ def compare(
     config: Titles = None,
 ) -> None:
     """Say what runs spend to a target, alone or beside published ones of the same problem."""
-    from fedatlas.atlas.comparison import compare
-    from fedatlas.atlas.plotting import plot
+    from fedatlas.store.comparison import compare
+    from fedatlas.store.plotting import plot
 
     costs = cost or ["exchanges", "bytes", "gradient_evaluations"]
     with ExitStack() as opened:

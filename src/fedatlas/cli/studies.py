@@ -111,8 +111,8 @@ def budgets(
     """Compute what runs spend of privacy, and list theorems' conditions; nothing is trained."""
     from fedatlas.evaluation.comma_separated import to_csv
     from fedatlas.schema.studies import BudgetStudy
+    from fedatlas.store.netcdf import write_netcdf
     from fedatlas.studies.budgets import CONDITION_COLUMNS, compute_budgets, tabulate_conditions
-    from fedatlas.traces.netcdf import write_netcdf
 
     runs, study = _study(spec, "budgets", BudgetStudy)
     write_netcdf(compute_budgets(runs, study), output)

@@ -9,7 +9,7 @@ from fedatlas.plan.places import shipped_configuration
 from fedatlas.projects import projects
 
 if TYPE_CHECKING:
-    from fedatlas.atlas.runs import Atlas
+    from fedatlas.store.atlas import Atlas
 
 Titles = Annotated[
     Path | None,
@@ -23,12 +23,12 @@ Titles = Annotated[
 
 def described(traces: Path, config: Path | None) -> "Atlas":
     """The atlas; a results folder with the titles of the configuration."""
-    from fedatlas.atlas.reading import open_atlas
+    from fedatlas.store.reading import open_atlas
 
     if not (traces / "experiments").is_dir():
         return open_atlas(traces)
-    from fedatlas.atlas.results_atlas import ResultsAtlas
     from fedatlas.plan.build import build_valid_plan
+    from fedatlas.store.results_atlas import ResultsAtlas
 
     plan = build_valid_plan(config or shipped_configuration(), *projects())
     titles = {

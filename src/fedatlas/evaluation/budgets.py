@@ -20,7 +20,7 @@ FORMAT = "fedatlas budgets 2"
 
 def read_budgets(path: Path) -> xr.Dataset:
     """Read a file of budgets; FedatlasError names a damaged or foreign one."""
-    from fedatlas.traces.netcdf import read_netcdf  # loads xarray, which plans do without
+    from fedatlas.store.netcdf import read_netcdf  # loads xarray, which plans do without
 
     return read_netcdf(path, FORMAT, "a file of budgets")
 

@@ -23,9 +23,6 @@ import xarray as xr
 from plotly.offline import get_plotlyjs
 from scipy.special import stdtrit
 
-from fedatlas.atlas.reading import opened
-from fedatlas.atlas.rounding import six_digits
-from fedatlas.atlas.runs import Atlas
 from fedatlas.evaluation.costs import cost_axis, has_own_clock, is_counted, own_latency
 from fedatlas.evaluation.levels import diverged, drawn_values, shown_floor, smallest
 from fedatlas.evaluation.selection import hyper_parameters, varied_hyper_parameters
@@ -38,7 +35,10 @@ from fedatlas.pages.claims_page import STYLE as INTERVAL_STYLE
 from fedatlas.schema.claims import OUTCOMES
 from fedatlas.schema.cost_names import COSTS
 from fedatlas.schema.measurements import MEASUREMENTS
-from fedatlas.traces.trace import judged
+from fedatlas.store.atlas import Atlas
+from fedatlas.store.reading import opened
+from fedatlas.store.trace import judged
+from fedatlas.store.views import six_digits
 
 # Labels that say more on the page, or less, than those of traces.
 _LABELS = {

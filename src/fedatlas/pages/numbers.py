@@ -9,10 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from fedatlas.atlas.cells import OF_DIFFERENT_DELTA, cost_cell, delta_suffix, differ
-from fedatlas.atlas.comparison import compare
-from fedatlas.atlas.reading import open_atlas
-from fedatlas.atlas.runs import Atlas, atlas_runs
 from fedatlas.errors import error_context
 from fedatlas.evaluation.budgets import cases_of, read_budgets
 from fedatlas.evaluation.claims.budget_falls import BudgetFallsTest
@@ -29,7 +25,11 @@ from fedatlas.pages.scope import SelectedExperiment
 from fedatlas.schema.cost_names import declared_network
 from fedatlas.schema.hyper_parameters import flat
 from fedatlas.schema.measurements import LEVELS
-from fedatlas.traces.trace import judged, read_trace
+from fedatlas.store.atlas import Atlas, atlas_runs
+from fedatlas.store.compared import OF_DIFFERENT_DELTA, cost_cell, delta_suffix, differ
+from fedatlas.store.comparison import compare
+from fedatlas.store.reading import open_atlas
+from fedatlas.store.trace import judged, read_trace
 
 
 class PublishedNumber(NamedTuple):

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, get_args
 
-from fedatlas.atlas.tables import KEYS, SUFFIX
 from fedatlas.data.datasets import Dataset
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comma_separated import parse_rows, to_csv
@@ -22,6 +21,7 @@ from fedatlas.schema.coverage import Coverage
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.measurements import MEASUREMENTS
 from fedatlas.schema.papers import Paper
+from fedatlas.store.tables import KEYS, SUFFIX
 
 #: Between these lines README.md has the table of what ran.
 MARKS = (

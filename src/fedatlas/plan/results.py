@@ -159,7 +159,7 @@ def landscape_code(plan: Plan, experiment: str) -> list[str]:
 def budgets_code(plan: Plan, experiment: str) -> list[str]:
     """The modules that compute privacy budgets."""
     methods = sorted({spec.algorithm for spec in plan.runs_of(experiment)})
-    own = ("fedatlas.studies.budgets", "fedatlas.traces.netcdf")
+    own = ("fedatlas.studies.budgets", "fedatlas.store.netcdf")
     return [*own, *(f"fedatlas.algorithms.{name}" for name in methods)]
 
 

@@ -11,12 +11,12 @@ from typing import Any
 import h5py
 import numpy as np
 
-from fedatlas.atlas import FORMAT as ATLAS_FORMAT
-from fedatlas.atlas.groups import text_of
-from fedatlas.atlas.store import attributes_of
 from fedatlas.errors import FedatlasError
-from fedatlas.traces.contents import check_contents, opened_hdf5
-from fedatlas.traces.trace import FORMAT as TRACE_FORMAT
+from fedatlas.store import FORMAT as ATLAS_FORMAT
+from fedatlas.store.contents import check_contents, opened_hdf5
+from fedatlas.store.groups import text_of
+from fedatlas.store.lazy_groups import attributes_of
+from fedatlas.store.trace import FORMAT as TRACE_FORMAT
 
 #: Attributes that name a trace, in the order of the atlas's groups.
 IDENTITY = ("paper", "experiment", "run", "point")

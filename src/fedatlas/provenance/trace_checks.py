@@ -22,7 +22,7 @@ from fedatlas.provenance.stored import (
     trace_name,
 )
 from fedatlas.schema.runs import RunSpec
-from fedatlas.traces.trace import values_digest
+from fedatlas.store.trace import values_digest
 from fedatlas.training.optimum import read_optima
 
 _ENVIRONMENT = (

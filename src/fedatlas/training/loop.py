@@ -20,7 +20,7 @@ from fedatlas.federations.setting import FederationContext, Privacy, SeedRun, op
 from fedatlas.files import canonical_json, require_writable
 from fedatlas.plan.closure import code_digest
 from fedatlas.schema.runs import RunSpec
-from fedatlas.traces.trace import build_trace, record_schedule, values_digest, write_trace
+from fedatlas.store.trace import build_trace, record_schedule, values_digest, write_trace
 from fedatlas.training.checkpoints import content_digest, restore_state, state_arrays
 from fedatlas.training.optimum import read_optima
 from fedatlas.training.seeds import (

@@ -13,15 +13,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xarray as xr
 
-from fedatlas.atlas.checksums import NAME as SUMS
-from fedatlas.atlas.checksums import check_sums
-from fedatlas.atlas.runs import ListedAtlas
-from fedatlas.atlas.tables import ABOUT, FORMAT, INDEX, SUFFIX, Index, unpacked_index
 from fedatlas.errors import FedatlasError, NotReadNowError, is_shortage
 from fedatlas.schema.cost_names import COSTS
 from fedatlas.schema.measurements import MEASUREMENTS
 from fedatlas.schema.models import validated
-from fedatlas.traces.trace import build_trace
+from fedatlas.store.atlas import ListedAtlas
+from fedatlas.store.checksums import NAME as SUMS
+from fedatlas.store.checksums import check_sums
+from fedatlas.store.tables import ABOUT, FORMAT, INDEX, SUFFIX, Index, unpacked_index
+from fedatlas.store.trace import build_trace
 
 # Of one group of rows, unpacked; ours have a few tens of MB.
 _MOST_BYTES = 1 << 30

@@ -13,9 +13,6 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from fedatlas.atlas.compared import AtlasComparison
-from fedatlas.atlas.measured import measured
-from fedatlas.atlas.runs import Atlas, AtlasRun
 from fedatlas.errors import FedatlasError, similar
 from fedatlas.evaluation.costs import column, cost_axis, has_own_clock, is_counted, own_latency
 from fedatlas.evaluation.levels import (
@@ -31,6 +28,8 @@ from fedatlas.evaluation.shared_costs import EPSILON, delta_to_reach, largest_de
 from fedatlas.schema.cost_names import AXES, declared_network, known_cost
 from fedatlas.schema.measurements import LEVELS, MEASUREMENTS, check_reachable
 from fedatlas.schema.names import Names, listed
+from fedatlas.store.atlas import Atlas, AtlasRun
+from fedatlas.store.compared import AtlasComparison, measured
 
 # Of runs, over the seeds that did not diverge.
 _AT_END = ("final", "final_low", "final_high", "final_median", "final_lowest", "final_highest")

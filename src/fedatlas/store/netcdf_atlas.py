@@ -7,12 +7,12 @@ import h5py
 import xarray as xr
 from h5py import h5g, h5i, h5o
 
-from fedatlas.atlas import FORMAT
-from fedatlas.atlas.runs import Atlas
-from fedatlas.atlas.store import attributes_of, open_group
 from fedatlas.errors import FedatlasError
-from fedatlas.traces.contents import checked_children, naming, opened_child
-from fedatlas.traces.seal import check_seal
+from fedatlas.store import FORMAT
+from fedatlas.store.atlas import Atlas
+from fedatlas.store.contents import checked_children, naming, opened_child
+from fedatlas.store.lazy_groups import attributes_of, open_group
+from fedatlas.store.netcdf import check_seal
 
 
 class NetcdfAtlas(Atlas):

@@ -15,16 +15,15 @@ from typing import NamedTuple
 import h5py
 from h5py import h5g
 
-from fedatlas.atlas import FORMAT
-from fedatlas.atlas.groups import GroupCopier, make_group, text_of
 from fedatlas.errors import FedatlasError
 from fedatlas.files import write_atomically, write_text
 from fedatlas.markdown import counted
 from fedatlas.schema.models import Model
-from fedatlas.traces.contents import checked_children, opened_hdf5
-from fedatlas.traces.netcdf import check_format
-from fedatlas.traces.seal import check_seal, seal
-from fedatlas.traces.trace import FORMAT as TRACE_FORMAT
+from fedatlas.store import FORMAT
+from fedatlas.store.contents import check_format, checked_children, opened_hdf5
+from fedatlas.store.groups import GroupCopier, make_group, text_of
+from fedatlas.store.netcdf import check_seal, seal
+from fedatlas.store.trace import FORMAT as TRACE_FORMAT
 
 _LOG = logging.getLogger(__name__)
 # What an experiment's file says of it.

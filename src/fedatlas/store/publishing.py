@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import Any
 
 from fedatlas import __version__
-from fedatlas.atlas.checksums import NAME as SUMS
-from fedatlas.atlas.checksums import not_vouched_for, write_sums
-from fedatlas.atlas.crate import describe_folder, is_published
-from fedatlas.atlas.exporting import point_places, stale_points, write_table
-from fedatlas.atlas.runs import Atlas
-from fedatlas.atlas.tables import SUFFIX
-from fedatlas.atlas.thinning import THINNED
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.verdicts import read_verdicts, verdict_summary, verdicts_to_csv
 from fedatlas.files import canonical_json, write_text
 from fedatlas.markdown import counted, paragraph, text
 from fedatlas.schema.models import read_json
 from fedatlas.schema.names import Names, is_named, listed
+from fedatlas.store.atlas import Atlas
+from fedatlas.store.checksums import NAME as SUMS
+from fedatlas.store.checksums import not_vouched_for, write_sums
+from fedatlas.store.crate import describe_folder, is_published
+from fedatlas.store.export import point_places, stale_points, write_table
+from fedatlas.store.tables import SUFFIX
+from fedatlas.store.views import THINNED
 
 #: Of a file of thinned traces, so that a repository can hold it.
 MOST_BYTES = 1_000_000

@@ -1,5 +1,6 @@
 """RO-Crate metadata of a published folder, by which archives that give DOIs describe it."""
 
+import subprocess
 from collections.abc import Iterator, Mapping
 from datetime import date
 from importlib.metadata import PackageNotFoundError, metadata
@@ -13,12 +14,12 @@ from rocrate.model.person import Person
 from rocrate.rocrate import ROCrate
 
 from fedatlas import __version__
-from fedatlas.atlas.checksums import NAME as SUMS
-from fedatlas.atlas.checksums import size_of_sums
-from fedatlas.atlas.tables import SUFFIX
 from fedatlas.errors import FedatlasError
 from fedatlas.files import file_digest
-from fedatlas.schema.models import read_json
+from fedatlas.schema.models import read_json, read_yaml
+from fedatlas.store.checksums import NAME as SUMS
+from fedatlas.store.checksums import size_of_sums
+from fedatlas.store.tables import SUFFIX
 
 _NAME = "ro-crate-metadata.json"
 _PROGRAM = "#fedatlas"
@@ -155,3 +156,56 @@ def _columns(crate: ROCrate, file: Path, known: dict[str, ContextEntity]) -> lis
             known[column.name] = crate.add(ContextEntity(crate, f"#column-{column.name}", about))
         found.append(known[column.name])
     return found
+
+
+#: Stands in a new project's file where something is to be filled in.
+BLANK = "FILL IN"
+
+
+def read_citation(path: Path) -> Mapping[str, Any]:
+    """What the file states; empty if there is none, or if it is not filled in yet.
+
+    FedatlasError if it is no CITATION.cff.
+    """
+    if not path.is_file():
+        return {}
+    declared = read_yaml(path)
+    if not isinstance(declared, dict) or "title" not in declared:
+        raise FedatlasError(f"{path}: has no 'title': it is no CITATION.cff")
+    return {} if BLANK in str(declared) else declared
+
+
+# What decides results, where it is not in the repository yet.
+_CODE = (".py", ".yaml", ".yml", ".smk")
+
+
+def revision(folder: Path) -> str:
+    """The commit of the repository in which a folder lies, and whether it was changed since.
+
+    Empty if it lies in none. Changes of published folders do not count: they hold no code, and
+    publishing writes them.
+    """
+    commit = _git(folder, "rev-parse", "HEAD").strip()
+    if not commit:
+        return ""
+    top = Path(_git(folder, "rev-parse", "--show-toplevel").strip())
+    entries = _git(folder, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all")
+    changed = any(
+        (state != "??" or name.endswith(_CODE)) and not _is_published(top, Path(name))
+        for state, name in ((entry[:2], entry[3:]) for entry in entries.split("\0") if entry)
+    )
+    return f"{commit} and uncommitted changes" if changed else commit
+
+
+def _is_published(top: Path, name: Path) -> bool:
+    return any((top / above / SUMS).is_file() for above in name.parents[:-1])
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    """What git prints; empty where it fails, such as outside of a repository, or is missing."""
+    command = ["git", "-C", str(folder), *arguments]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return found.stdout

@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 from h5py import h5, h5a, h5d, h5ds, h5g, h5o, h5p, h5s, h5t
 
-from fedatlas.traces.contents import checked_children
+from fedatlas.store.contents import checked_children
 
 # Attributes that are written anew or describe the source file.
 CONVENTIONS = {

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fedatlas.atlas.runs import Atlas
-from fedatlas.atlas.tables import SUFFIX
 from fedatlas.errors import FedatlasError
+from fedatlas.store.atlas import Atlas
+from fedatlas.store.tables import SUFFIX
 
 
 def open_atlas(path: Path | str) -> Atlas:
@@ -33,14 +33,14 @@ def open_atlas(path: Path | str) -> Atlas:
         )
     path = Path(path)
     if path.is_dir() and (path / "experiments").is_dir():
-        from fedatlas.atlas.results_atlas import ResultsAtlas
+        from fedatlas.store.results_atlas import ResultsAtlas
 
         return ResultsAtlas(path)
     if path.is_dir() or path.suffix == SUFFIX:
-        from fedatlas.atlas.table_atlas import TableAtlas  # loads pyarrow, which few need
+        from fedatlas.store.table_atlas import TableAtlas  # loads pyarrow, which few need
 
         return TableAtlas(path)
-    from fedatlas.atlas.netcdf_atlas import NetcdfAtlas
+    from fedatlas.store.netcdf_atlas import NetcdfAtlas
 
     return NetcdfAtlas(path)
 

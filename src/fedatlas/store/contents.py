@@ -7,7 +7,8 @@ from pathlib import Path
 import h5py
 from h5py import h5, h5d, h5g, h5i, h5l, h5o, h5p
 
-from fedatlas.traces.seal import check_seal, readable
+from fedatlas.errors import FedatlasError
+from fedatlas.store.netcdf import check_seal, readable
 
 # Of a group's values, where the file is smaller: most traces and files of budgets have a few MB.
 _MOST_BYTES = 1 << 30
@@ -95,3 +96,12 @@ def _text(name: bytes) -> str:
 def _lies_elsewhere(dataset: h5d.DatasetID) -> bool:
     stored = dataset.get_create_plist()
     return stored.get_layout() == h5d.VIRTUAL or stored.get_external_count() > 0
+
+
+def check_format(path: Path, found: object, expected: str, what: str) -> None:
+    """FedatlasError names a file of another format; found: its attribute `format`."""
+    if found != expected:
+        raise FedatlasError(
+            f"{path}: is not {what} of this version (its format is {found!r}, expected "
+            f"{expected!r}). Move it away and run again."
+        )

@@ -14,8 +14,8 @@ from h5py import h5d, h5ds, h5i, h5o
 from xarray.backends import AbstractDataStore, BackendArray
 from xarray.core import indexing
 
-from fedatlas.atlas.groups import CONVENTIONS, scales_of
-from fedatlas.traces.contents import names_in
+from fedatlas.store.contents import names_in
+from fedatlas.store.groups import CONVENTIONS, scales_of
 
 _NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable"
 

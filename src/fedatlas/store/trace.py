@@ -2,8 +2,7 @@
 
 Dimensions `seed` and `record`. Every variable has `long_name` and `units` ("1" if dimensionless).
 A seed that diverged ends with NaN records and status "diverged". A trace holds all seeds of a
-point; its specification says which of them chose one.
-"""
+point; its specification says which of them chose one."""
 
 import hashlib
 import json
@@ -17,7 +16,7 @@ import xarray as xr
 from fedatlas.files import canonical_json
 from fedatlas.schema.cost_names import COSTS
 from fedatlas.schema.measurements import MEASUREMENTS
-from fedatlas.traces.netcdf import read_netcdf, write_netcdf
+from fedatlas.store.netcdf import read_netcdf, write_netcdf
 
 FORMAT = "fedatlas trace 1"
 

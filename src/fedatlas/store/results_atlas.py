@@ -8,19 +8,18 @@ from typing import Any
 
 import xarray as xr
 
-from fedatlas.atlas import FORMAT
-from fedatlas.atlas.groups import text_of
-from fedatlas.atlas.runs import ListedAtlas
-from fedatlas.atlas.store import attributes_of
 from fedatlas.errors import FedatlasError
 from fedatlas.plan.build import Plan
 from fedatlas.provenance.expected import why_stale
 from fedatlas.schema.models import read_json
-from fedatlas.traces.contents import names_in, opened_hdf5
-from fedatlas.traces.netcdf import check_format
-from fedatlas.traces.seal import check_seal
-from fedatlas.traces.trace import FORMAT as TRACE_FORMAT
-from fedatlas.traces.trace import read_trace
+from fedatlas.store import FORMAT
+from fedatlas.store.atlas import ListedAtlas
+from fedatlas.store.contents import check_format, names_in, opened_hdf5
+from fedatlas.store.groups import text_of
+from fedatlas.store.lazy_groups import attributes_of
+from fedatlas.store.netcdf import check_seal
+from fedatlas.store.trace import FORMAT as TRACE_FORMAT
+from fedatlas.store.trace import read_trace
 
 
 class ResultsAtlas(ListedAtlas):

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import xarray as xr
 
-from fedatlas.atlas.costs import with_costs
 from fedatlas.errors import FedatlasError, similar
 from fedatlas.plain_text import printable
 from fedatlas.schema.names import Names, is_named, listed
-from fedatlas.traces.trace import judged
+from fedatlas.store.trace import judged
+from fedatlas.store.views import with_costs
 
 if TYPE_CHECKING:
     import pandas as pd

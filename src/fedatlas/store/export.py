@@ -15,15 +15,14 @@ import pyarrow.parquet as pq
 import xarray as xr
 
 from fedatlas import __version__
-from fedatlas.atlas.rounding import six_digits
-from fedatlas.atlas.runs import Atlas, run_title
-from fedatlas.atlas.tables import ABOUT, FORMAT, INDEX, KEYS, packed_index
-from fedatlas.atlas.thinning import THINNED, thinned
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, write_atomically
 from fedatlas.schema.cost_names import COSTS
 from fedatlas.schema.measurements import MEASUREMENTS
 from fedatlas.schema.names import Names, is_named, listed
+from fedatlas.store.atlas import Atlas, run_title
+from fedatlas.store.tables import ABOUT, FORMAT, INDEX, KEYS, packed_index
+from fedatlas.store.views import THINNED, six_digits, thinned
 
 #: Rows of a group, which are in memory together.
 ROWS = 1 << 16

@@ -1,0 +1,374 @@
+"""Whether a published run solved the same problem as ours."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import TypeAdapter, ValidationError
+
+from fedatlas.algorithms import algorithm_names
+from fedatlas.architectures import architecture_names
+from fedatlas.errors import FedatlasError
+from fedatlas.plan.closure import code_digest
+from fedatlas.schema.models import read_json
+from fedatlas.schema.network_model import NetworkModel
+from fedatlas.schema.objectives import NetworkObjective, Objective
+from fedatlas.schema.partitions import Partition
+from fedatlas.schema.runs import RunSpec
+from fedatlas.store.atlas import Atlas, AtlasRun
+from fedatlas.store.checksums import NAME as SUMS
+from fedatlas.store.views import is_thinned
+
+# Which rows are trained and tested on, whoever holds them.
+_ROWS = ("samples", "test", "binary")
+# f* is known to 1e-10.
+_OPTIMUM_TOLERANCE = 1e-9
+_DIGITS = 12  # of a digest, as differences print it
+
+
+class Difference(NamedTuple):
+    """What makes two runs incomparable: a key of their specifications with both values.
+
+    remedy: what to ask for instead, with "; " before it.
+    """
+
+    key: str
+    mine: Any
+    published: Any
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        values = f"{_told(self.mine)} here, {_told(self.published)} published"
+        return f"{self.key}: {values}{self.remedy}"
+
+
+def differences(
+    mine: AtlasRun, published: AtlasRun, metric: str, costs: Sequence[str]
+) -> Iterator[Difference]:
+    """Where the problems of two runs differ; nothing if they can stand side by side.
+
+    Data set, split, rows and objective must be equal. Runs of one setting, such as parties or a
+    star of clients, must have equal partitions. Across settings rows alone must be equal, as who
+    holds them is part of the method. Simulated time needs equal networks. Where all that is given
+    is equal, what common seeds recorded must be, too: the digests of their data if partitions are
+    equal, and f* of sub-optimality.
+    """
+    declared = [*_of_statements(mine, published, costs)]
+    yield from declared or _of_seeds(mine, published, metric)
+
+
+def _of_statements(
+    mine: AtlasRun, published: AtlasRun, costs: Sequence[str]
+) -> Iterator[Difference]:
+    yield from _of_problem(mine, published)
+    ours, theirs = completed(mine), completed(published)
+    own, other = ours["partition"], theirs["partition"]
+    if _setting(ours) == _setting(theirs):
+        for key in dict.fromkeys((*own, *other)):
+            if key not in _ROWS:
+                yield from _unequal(f"partition.{key}", own.get(key), other.get(key))
+    elif isinstance(own.get("test"), float):
+        # Each setting draws its own rows for testing.
+        yield from _unequal("setting", *(_setting(declared)[0] for declared in (ours, theirs)))
+    if "simulated_time" in costs:
+        yield from _of_networks(ours.get("network"), theirs.get("network"))
+
+
+def _of_networks(own: dict[str, Any] | None, other: dict[str, Any] | None) -> Iterator[Difference]:
+    """Only runs over parties have a clock of their own; on a declared network all have a time."""
+    if own is None or other is None:
+        latency = (own or other or {}).get("latency", "…")
+        remedy = (
+            f"; only runs over parties have this clock: name the cost network(latency={latency}, "
+            "bandwidth=…, gradient=…) in its place, which other runs have, too"
+        )
+        for difference in _unequal("network", own, other):
+            yield difference._replace(remedy=remedy)
+        return
+    yield from _unequal("network", own, other)
+
+
+def _of_seeds(mine: AtlasRun, published: AtlasRun, metric: str) -> Iterator[Difference]:
+    """The first common seed whose data or f* differ."""
+    own, other = (completed(run)["partition"] for run in (mine, published))
+    if own == other:
+        for seed, digests in _by_common_seed("shard_digests", mine, published).items():
+            if digests[0] != digests[1]:
+                yield Difference(f"data (shard_digests) of seed {seed}", *digests)
+                return
+    if metric == "suboptimality":
+        for seed, (here, there) in _by_common_seed("optima", mine, published).items():
+            if abs(here - there) > _OPTIMUM_TOLERANCE:
+                yield Difference(f"f* of seed {seed}", here, there)
+                return
+
+
+def beside(
+    mine: Sequence[AtlasRun], published: Iterable[AtlasRun], metric: str, costs: Sequence[str]
+) -> tuple[list[AtlasRun], list[str]]:
+    """Published runs that are comparable with one of ours at least, and of all others why not.
+
+    FedatlasError if our own runs are not comparable with each other, or no published run is with
+    ours.
+    """
+    for first, second in combinations(mine, 2):
+        for found in differences(first, second, metric, costs):
+            raise FedatlasError(
+                f"{first.name} and {second.name} solve different problems ({found.key}: "
+                f"{_told(found.mine)} and {_told(found.published)}{found.remedy}); choose runs of "
+                "one problem with experiments or runs (--experiments, --runs)"
+            )
+    kept: list[AtlasRun] = []
+    refused: dict[str, list[str]] = {}
+    for run in published:
+        by_run = [list(differences(own, run, metric, costs)) for own in mine]
+        fewest = min(by_run, key=len)
+        why = "; ".join(map(str, fewest))
+        if why:
+            refused.setdefault(why, []).append(f"{run.experiment}/{run.run}")
+        else:
+            kept.append(run)
+    told = [f"{', '.join(runs)}: {why}" for why, runs in refused.items()]
+    if not kept:
+        reasons = "\n  ".join(told)
+        raise FedatlasError(f"no published run is comparable with ours:\n  {reasons}")
+    return kept, told
+
+
+def _of_problem(mine: AtlasRun, other: AtlasRun) -> Iterator[Difference]:
+    """Where data, rows and objectives of two runs differ."""
+    ours, theirs = completed(mine), completed(other)
+    for key in ("dataset", "split", "objective"):
+        yield from _unequal(key, ours.get(key), theirs.get(key))
+    for key in _ROWS:
+        rows = (declared["partition"].get(key) for declared in (ours, theirs))
+        yield from _unequal(f"partition.{key}", *rows)
+
+
+def _setting(declared: Mapping[str, Any]) -> tuple[str, bool]:
+    """Parties, silos, a star of clients, or agents on a graph."""
+    return declared["partition"].get("kind", "horizontal"), declared.get("graphs") is not None
+
+
+def _unequal(key: str, mine: Any, published: Any) -> Iterator[Difference]:
+    """The keys at which two values differ; of mappings those of their parts."""
+    if isinstance(mine, Mapping) and isinstance(published, Mapping):
+        for name in dict.fromkeys((*mine, *published)):
+            yield from _unequal(f"{key}.{name}", mine.get(name), published.get(name))
+    elif mine != published:
+        yield Difference(key, mine, published)
+
+
+def _by_common_seed(name: str, mine: AtlasRun, other: AtlasRun) -> dict[str, tuple[Any, Any]]:
+    ours, theirs = (attribute(run, name) for run in (mine, other))
+    return {seed: (ours[seed], theirs[seed]) for seed in ours if seed in theirs}
+
+
+def attribute(run: AtlasRun, name: str) -> dict[str, Any]:
+    """An attribute of the run's trace that holds a JSON object."""
+    found: dict[str, Any] = json.loads(run.trace.attrs.get(name, "{}"))
+    return found
+
+
+def _told(value: Any) -> str:
+    return value[:_DIGITS] if isinstance(value, str) and len(value) == 64 else json.dumps(value)
+
+
+# Each is filled in on its own, as another part may be of a version that is gone.
+_PARTS: dict[str, TypeAdapter[Any]] = {
+    "partition": TypeAdapter(Partition),
+    "objective": TypeAdapter(Objective),
+    "network": TypeAdapter(NetworkModel | None),
+}
+
+
+def completed(run: AtlasRun) -> dict[str, Any]:
+    """The run's specification with the usual values of keys that it does not state.
+
+    A part that cannot be read today stays as it was recorded.
+    """
+    return _completed(run.trace.attrs["specification"])
+
+
+@lru_cache(maxsize=256)
+def _completed(recorded: str) -> dict[str, Any]:
+    declared: dict[str, Any] = json.loads(recorded)
+    return declared | {
+        name: _filled(part, declared[name]) for name, part in _PARTS.items() if name in declared
+    }
+
+
+def _filled(part: TypeAdapter[Any], declared: Any) -> Any:
+    try:
+        return part.dump_python(part.validate_python(declared), mode="json")
+    except ValidationError:
+        return declared
+
+
+def specification_today(run: AtlasRun) -> RunSpec | str:
+    """The run's specification; where it is of another version, the keys at fault."""
+    try:
+        return RunSpec.model_validate_json(run.trace.attrs["specification"])
+    except ValidationError as error:
+        keys = (".".join(map(str, item["loc"])) for item in error.errors())
+        return ", ".join(dict.fromkeys(keys))
+
+
+_DIGITS = 12  # of a digest, as notes print it
+
+
+def notes(
+    mine: Sequence[AtlasRun], published: Sequence[AtlasRun], own: Atlas, other: Atlas
+) -> Iterator[str]:
+    """What is foreign about published runs: code, versions, records, seeds, tuning, checksums.
+
+    own, other: the atlases that hold them.
+    """
+    told: dict[str, list[str]] = {}
+    our_tried, their_tried = Tried(own), Tried(other)
+    ours = {our_tried.points(run) for run in mine} - {None}
+    for run in published:
+        tuned = _tuning({points for points in ours if points}, their_tried.points(run))
+        for note in (
+            *_code(run),
+            *_versions(mine, run),
+            *_records(run),
+            *_seeds(mine, run),
+            *tuned,
+        ):
+            told.setdefault(note, []).append(f"{run.experiment}/{run.run}")
+    for note, runs in told.items():
+        every = len(runs) == len(published) > 1
+        yield f"{'all published runs' if every else ', '.join(dict.fromkeys(runs))}: {note}"
+    for folder in other.unchecked:
+        yield f"{folder}: has no {SUMS}, so that nothing says whether its tables are undamaged"
+    if any(is_thinned(run.trace) for run in published):
+        yield (
+            "yours are thinned likewise; costs may be some 10 % off those of whole traces"
+            if any(is_thinned(run.trace) for run in mine)
+            else "yours are not thinned: costs may differ by some 10 % for that alone"
+        )
+
+
+def _code(run: AtlasRun) -> Iterator[str]:
+    published = str(run.trace.attrs.get("source_digest", "unknown"))[:_DIGITS]
+    spec = specification_today(run)
+    if isinstance(spec, str):
+        yield (
+            f"published by code {published}; its specification is of another version of fedatlas "
+            f"than is installed here ({spec})"
+        )
+        return
+    missing = _missing(spec)
+    if missing:
+        yield f"published by code {published}; its {missing} is not installed here"
+        return
+    here = code_digest(*spec.code)[:_DIGITS]
+    if here != published:
+        yield f"published by other code ({published}) than is installed here ({here})"
+
+
+def _missing(spec: RunSpec) -> str:
+    """What the run needs and is not installed; empty if nothing is missing."""
+    if spec.algorithm not in algorithm_names():
+        return f"method {spec.algorithm}"
+    objective = spec.objective
+    if isinstance(objective, NetworkObjective) and objective.model not in architecture_names():
+        return f"network {objective.model}"
+    return ""
+
+
+def _versions(mine: Sequence[AtlasRun], run: AtlasRun) -> Iterator[str]:
+    ours: dict[str, set[str]] = {}
+    for own in mine:
+        for name, version in attribute(own, "versions").items():
+            ours.setdefault(name, set()).add(version)
+    other = [
+        f"{name} {version} (ours: {', '.join(sorted(ours[name]))})"
+        for name, version in attribute(run, "versions").items()
+        if name in ours and version not in ours[name]
+    ]
+    if other:
+        yield f"published with {', '.join(other)}"
+
+
+def _records(run: AtlasRun) -> Iterator[str]:
+    if "thinned" in run.trace.attrs:
+        yield f"{run.trace.attrs['thinned']} are kept; costs are read off lines between them"
+
+
+def _seeds(mine: Sequence[AtlasRun], run: AtlasRun) -> Iterator[str]:
+    theirs = _seeds_of(run)
+    ours = {_seeds_of(own) for own in mine}
+    if not any(theirs & own for own in ours):
+        yield "shares no seed with ours: digests of data and f* could not be compared"
+    elif ours != {theirs}:
+        others = " and ".join(sorted(_told_seeds(own) for own in ours if own != theirs))
+        yield f"has the seeds {_told_seeds(theirs)}, yours {others}: only some are the same"
+
+
+def _seeds_of(run: AtlasRun) -> frozenset[int]:
+    return frozenset(run.trace["seed"].to_numpy().tolist())
+
+
+def _told_seeds(seeds: frozenset[int]) -> str:
+    ranked = sorted(seeds)
+    if len(ranked) > 2 and ranked[-1] - ranked[0] == len(ranked) - 1:
+        return f"{ranked[0]} to {ranked[-1]}"
+    return ", ".join(map(str, ranked))
+
+
+def _tuning(ours: set[int], theirs: int | None) -> Iterator[str]:
+    """Whether one was chosen with more effort than the other."""
+    if theirs is not None and ours - {theirs}:
+        others = " or ".join(_told_points(points) for points in sorted(ours))
+        yield f"{_told_points(theirs)} of its grid; yours: {others}"
+
+
+def _told_points(points: int) -> str:
+    return "one point" if points == 1 else f"best of {points} points"
+
+
+class Tried:
+    """Numbers of points that were tried, of the runs of an atlas."""
+
+    def __init__(self, atlas: Atlas) -> None:
+        self._atlas = atlas
+        self._record = cache(self._read)
+
+    def points(self, run: AtlasRun) -> int | None:
+        """How many; None if nothing says it.
+
+        By the record of the selection, of results or published, as a run that is tuned elsewhere
+        has one point here. Without a record, the points that are there.
+        """
+        entry = self._record(run.experiment).get(run.run)
+        if entry is not None:
+            return int(entry.get("tried", len(entry.get("candidates", ())))) or None
+        there = len(self._atlas.names(f"{run.paper}/{run.experiment}/{run.run}"))
+        return None if run.point == "tuned" else there
+
+    def _read(self, experiment: str) -> Mapping[str, Any]:
+        """The runs of an experiment's record; empty if there is none that can be read."""
+        for file in _record_files(self._atlas.path, experiment):
+            if file.is_file():
+                try:
+                    runs: Mapping[str, Any] = read_json(file)["runs"]
+                except (FedatlasError, KeyError, TypeError):
+                    continue
+                return runs
+        return {}
+
+
+def _record_files(path: Path, experiment: str) -> list[Path]:
+    """Where the record may lie, of results, their atlas, or one or several published folders."""
+    folder = path if path.is_dir() else path.parent
+    results = path if path.is_dir() else path.resolve().parent.parent
+    return [
+        results / "experiments" / experiment / "selection.json",
+        folder / "selections" / f"{experiment}.json",
+        *sorted(folder.glob(f"*/selections/{experiment}.json")),
+    ]

@@ -1,0 +1,287 @@
+"""What a comparison found, as data and as tables."""
+
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+import xarray as xr
+
+from fedatlas.evaluation.evidence import target_name
+from fedatlas.evaluation.levels import log_target
+from fedatlas.plain_text import printable
+
+if TYPE_CHECKING:
+    import pandas as pd
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from fedatlas.errors import FedatlasError, error_context
+from fedatlas.evaluation.shared_costs import common_delta
+from fedatlas.schema.measurements import MEASUREMENTS
+from fedatlas.schema.names import Names
+from fedatlas.store.atlas import Atlas, AtlasRun, atlas_runs
+from fedatlas.store.beside import beside, notes
+from fedatlas.store.reading import opened
+from fedatlas.store.views import is_thinned, most_kept, thinned
+
+
+@dataclass(frozen=True, repr=False)
+class AtlasComparison:
+    """What runs spend until they reach a target; printed, a table of the runs and their costs.
+
+    dataset: over run, seed and cost.
+
+    - `cost_to_target` (run, seed, cost): cost at which the seed first reaches the target, between
+      two records where a straight line of the level, a logarithm, over the cost meets it; +inf if
+      it never does or diverged, NaN for seeds that the run does not have;
+    - `reached` (run, seed): whether the seed did; `seeds`, `seeds_reached` (run,): how many;
+    - `final_value` (run, seed): the measurement at the last record, NaN if the seed diverged;
+      `final`, `final_low`, `final_high` (run,): the mean of the others and its 95 % t-interval, of
+      logarithms where the measurement falls over orders of magnitude; `final_median`,
+      `final_lowest`, `final_highest` (run,): their median and range;
+    - `final_floor` (run,): below it the metric is not resolved, NaN if it always is: sub-optimality
+      ends at 1e-10, since f* is known no better. A final value, a median and an end of a range that
+      equals it is an upper bound, as are the mean and its lower bound if any seed is there;
+      `seeds_at_floor` (run,): how many seeds end there;
+    - `centre`, `low`, `high` (run, cost): geometric mean of the seeds that reached it and the 95 %
+      t-interval of its logarithm. The upper bound is +inf if a seed never reached the target; a
+      single seed has the bounds 0 and +inf. If none reached it, the centre is +inf, and so is the
+      lower bound of several seeds.
+
+    - `delta` (run, cost): of the cost "epsilon" the δ at which it holds for all of these seeds, NaN
+      of other costs. ε at different δ are not comparable; that of δ = 0 holds at every δ.
+
+    Coordinates along run are paper, experiment, run, point, title and algorithm; `clock` (run,
+    cost) is "own" if a time under a network is that of the run's own simulation, otherwise
+    "counted". The attribute `left_out` lists the costs that runs do not have, and why. Against
+    published traces `origin` (run,) is "ours" or "published". The attribute `not_comparable` lists
+    what does not stand beside ours, `notes` what is foreign about the rest, and runs that are
+    stale.
+    """
+
+    dataset: xr.Dataset
+
+    def to_dataframe(self) -> "pd.DataFrame":
+        """One row per run and cost."""
+        return self.dataset.drop_dims("seed").to_dataframe().reset_index()
+
+    def table(self) -> "pd.DataFrame":
+        """One row per run: the centre of each cost with its interval, and how many seeds got there.
+
+        A dash stands where a run does not count a cost, "never" where no seed reached the target.
+        """
+        import pandas as pd
+
+        found = self.dataset
+        columns: dict[str, list[str]] = {"run": _row_names(found)}
+        for cost in found["cost"].to_numpy():
+            own = found.sel(cost=cost)
+            cells = zip(
+                *(own[name].to_numpy() for name in ("centre", "low", "high")),
+                *(own[name].to_numpy() for name in ("seeds_reached", "seeds")),
+                strict=True,
+            )
+            deltas = own["delta"].to_numpy()
+            columns[str(cost)] = [
+                f"{cost_cell(*cell)}{delta_suffix(delta, deltas)}"
+                for cell, delta in zip(cells, deltas, strict=True)
+            ]
+        columns["seeds"] = [
+            f"{reached} of {seeds}"
+            for reached, seeds in zip(
+                found["seeds_reached"].to_numpy(), found["seeds"].to_numpy(), strict=True
+            )
+        ]
+        return pd.DataFrame(columns).set_index("run")
+
+    def __repr__(self) -> str:
+        lines = [self._heading(), self.table().to_string(), *self.remarks()]
+        return printable("\n".join(lines))
+
+    def remarks(self) -> list[str]:
+        """Which runs are stale; what is foreign about published ones, or not comparable."""
+        attributes = self.dataset.attrs
+        apart = [OF_DIFFERENT_DELTA] * differ(self.dataset["delta"].to_numpy())
+        refused = (f"not comparable: {one}" for one in attributes.get("not_comparable", ()))
+        return [*apart, *(f"note: {one}" for one in attributes.get("notes", ())), *refused]
+
+    def _repr_html_(self) -> str:
+        told = "".join(f"<p>{escape(one)}</p>" for one in self.remarks())
+        return f"<p>{escape(self._heading())}</p>{self.table().to_html()}{told}"
+
+    def _heading(self) -> str:
+        metric, target = self.dataset.attrs["metric"], self.dataset.attrs["target"]
+        goal = target_name(metric, log_target(metric, target))
+        return f"cost to {goal}: geometric mean (95 % interval)"
+
+
+def _row_names(found: xr.Dataset) -> list[str]:
+    """Names of runs, with their points where a run has several."""
+    coordinates = [found[name].to_numpy() for name in ("experiment", "run", "title")]
+    if "origin" in found.coords:
+        coordinates.append(found["origin"].to_numpy())
+    names = format_names([RunName(*map(str, own)) for own in zip(*coordinates, strict=True)])
+    return [
+        f"{name}, {point}" if names.count(name) > 1 else name
+        for name, point in zip(names, found["point"].to_numpy(), strict=True)
+    ]
+
+
+class Measured(NamedTuple):
+    """Our runs, published ones of the same problem, and why others do not stand beside ours.
+
+    notes: which are stale, and what is foreign about the published ones; found when asked for.
+    """
+
+    mine: list[AtlasRun]
+    published: list[AtlasRun]
+    refused: list[str]
+    notes: Callable[[], list[str]]
+
+    @property
+    def runs(self) -> list[AtlasRun]:
+        """All, ours first."""
+        return [*self.mine, *self.published]
+
+    @property
+    def origins(self) -> list[str]:
+        """Whose each of them is: "ours" or "published"."""
+        return ["ours"] * len(self.mine) + ["published"] * len(self.published)
+
+
+@contextmanager
+def measured(
+    atlas: Atlas | Path | str,
+    metric: str,
+    costs: Sequence[str],
+    *,
+    experiments: Names = None,
+    runs: Names = None,
+    all_points: bool = False,
+    against: Atlas | Path | str | None = None,
+    published: Names = None,
+    whole: bool = False,
+) -> Iterator[Measured]:
+    """The runs that `compare` and `plot` look at; their traces can be read until the end.
+
+    Beside thinned traces whole ones are thinned, too, unless ours shall stay `whole`: lines between
+    fewer records meet a target elsewhere.
+
+    FedatlasError for names that are not there, where no run measures the metric, and with reasons
+    where no published run solved the problem of ours.
+    """
+    with ExitStack() as open_files:
+        own = open_files.enter_context(opened(atlas))
+        chosen = atlas_runs(own, experiments=experiments, runs=runs, all_points=all_points)
+        mine = measuring(chosen, metric)
+        if against is None:
+            yield Measured(mine, [], [], lambda: _stale(mine))
+            return
+        other = open_files.enter_context(opened(against))
+        with error_context(f"published traces {other.path}"):
+            theirs = measuring(atlas_runs(other, experiments=published), metric)
+        shown, refused = beside(mine, theirs, metric, costs)
+        most = most_kept(run.trace for run in shown)
+        if most is not None:
+            mine = mine if whole else [_thinned(run, most) for run in mine]
+            shown = [_thinned(run, most) for run in shown]
+        yield Measured(
+            mine,
+            shown,
+            refused,
+            lambda: [*_stale([*mine, *shown]), *notes(mine, shown, own, other)],
+        )
+
+
+def _stale(runs: Sequence[AtlasRun]) -> list[str]:
+    return [f"{run.name}: is stale: {run.stale}" for run in runs if run.stale]
+
+
+def _thinned(run: AtlasRun, most: int) -> AtlasRun:
+    """With as many records of its own schedule; what was thinned before stays as it is."""
+    return run if is_thinned(run.trace) else run._replace(trace=thinned(run.trace, most))
+
+
+def measuring(runs: Iterable[AtlasRun], metric: str) -> list[AtlasRun]:
+    """The runs that measure the metric; FedatlasError if none does."""
+    there = list(runs)
+    if not there:
+        raise FedatlasError(
+            "runs: none has a selected point yet; run the selection, or ask for all points"
+        )
+    found = [run for run in there if metric in run.trace]
+    if not found:
+        names = [name for name in MEASUREMENTS if any(name in run.trace for run in there)]
+        raise FedatlasError(
+            f"metric: no run measures '{metric}'; measured are {', '.join(names) or 'none'}"
+        )
+    return found
+
+
+class RunName(NamedTuple):
+    """What a run is called by: origin is "ours" or "published"."""
+
+    experiment: str
+    run: str
+    title: str
+    origin: str = "ours"
+
+    def told(self, *, with_experiment: bool, with_key: bool) -> str:
+        """Its title, and as much more as others need to be told from it."""
+        before = f"{self.experiment}: " if with_experiment else ""
+        key = f" ({self.run})" if with_key else ""
+        return f"{before}{self.title}{key}{' (published)' if self.origin == 'published' else ''}"
+
+
+def format_names(names: Sequence[RunName]) -> list[str]:
+    """What tables and figures call runs: titles, with experiments if there are several.
+
+    Where two runs would be called the same, their keys follow the title.
+    """
+    several = len({name.experiment for name in names}) > 1
+    short = {name: name.told(with_experiment=several, with_key=False) for name in names}
+    called = list(short.values())
+    return [
+        name.told(with_experiment=several, with_key=called.count(short[name]) > 1) for name in names
+    ]
+
+
+def cost_cell(centre: float, low: float, high: float, reached: int, seeds: int) -> str:
+    """A cost with its interval over seeds; reached: how many of them reached the target."""
+    if math.isnan(centre):
+        return "–"
+    if not reached:
+        return "never"
+    if seeds == 1 or low == high:
+        return _number(centre)
+    # If one seed of several reached it, there is no lower bound either.
+    return f"{_number(centre)} ({_number(low) if low > 0 else '–'} to {_number(high)})"
+
+
+#: Under tables with an ε of runs that hold at different δ.
+OF_DIFFERENT_DELTA = "not comparable: ε at different δ; that at δ = 0 holds at every δ"
+
+
+def differ(deltas: np.ndarray) -> bool:
+    """Whether an ε of these δ, some of which may be NaN, cannot be compared with another."""
+    return common_delta(list(deltas.reshape(-1, 1))) is None
+
+
+def delta_suffix(delta: float, among: np.ndarray) -> str:
+    """At which δ the ε of a cell holds; empty where all δ of its column are 0, or it has none."""
+    tell = not math.isnan(delta) and bool((among > 0).any())
+    return f" at δ = {delta:.3g}" if tell else ""
+
+
+def _number(value: float) -> str:
+    if math.isinf(value):
+        return "∞"  # an unbounded cost, such as ε without noise
+    for size, letter in ((1e6, "M"), (1e3, "k")):
+        if 0.9995 * size <= value < 1000 * size:
+            return f"{value / size:.3g}{letter}"
+    return f"{value:.3g}"

@@ -1,1 +1,0 @@
-"""Convergence traces: their schema and netCDF files."""
