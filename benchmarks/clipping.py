@@ -17,7 +17,7 @@ from torch import nn
 
 from fedatlas.architectures import architecture
 from fedatlas.arithmetic.batched_network import BatchedNetwork
-from fedatlas.arithmetic.clipping import Clipping
+from fedatlas.arithmetic.samples import Clipping
 
 AGENTS, CLASSES = 5, 10
 CASES = [

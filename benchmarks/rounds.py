@@ -25,7 +25,7 @@ import torch
 from scipy import sparse
 
 from fedatlas.algorithms import algorithm_class
-from fedatlas.arithmetic.compiled_randomness import CompiledRandom
+from fedatlas.arithmetic.kernels.drawing import CompiledRandom
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.client_shards import ClientSamples

@@ -13,9 +13,8 @@ import numpy as np
 import torch
 from interleaved import medians
 
-from fedatlas.arithmetic.clipping import Clipping
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.arithmetic.samples import Samples
+from fedatlas.arithmetic.samples import Clipping, Samples
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.decentralised.network_engine import ClassifyingAgents
 from fedatlas.plan.build import build_plan

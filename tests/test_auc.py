@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 from torch import nn
 
 import reference_min_max as reference
-from fedatlas.arithmetic import device_samples
+from fedatlas.arithmetic import torch_device
 from fedatlas.arithmetic.classification import auroc
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples
@@ -502,7 +502,7 @@ def test_sparse_rows_are_made_dense_for_networks(tmp_path, monkeypatch):
     )
     start = dense.start(0)
     assert cnn(rows).measure(start) == dense.measure(start)
-    monkeypatch.setattr(device_samples, "_MOST_NUMBERS", 4 * 64 - 1)
+    monkeypatch.setattr(torch_device, "_MOST_NUMBERS", 4 * 64 - 1)
     with pytest.raises(FedatlasError, match=r"'made-up': .* its 4 sparse rows of 64 features are"):
         cnn(rows)
 

@@ -13,7 +13,7 @@ from torch import nn
 from fedatlas.architectures import architecture
 from fedatlas.arithmetic import batched_network
 from fedatlas.arithmetic.batched_network import BatchedNetwork
-from fedatlas.arithmetic.forward import forward_of
+from fedatlas.arithmetic.sample_gradients import forward_of
 from test_clipping import Scaled, residual
 
 CPU = torch.device("cpu")

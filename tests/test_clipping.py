@@ -14,8 +14,8 @@ from torch import nn
 from fedatlas.architectures import architecture
 from fedatlas.arithmetic import batched_network, sample_gradients
 from fedatlas.arithmetic.batched_network import BatchedNetwork
-from fedatlas.arithmetic.clipping import Clipping
-from fedatlas.arithmetic.forward import is_chain
+from fedatlas.arithmetic.sample_gradients import is_chain
+from fedatlas.arithmetic.samples import Clipping
 
 CPU = torch.device("cpu")
 ORDERS = {"l1": 1, "l2": 2}
@@ -409,5 +409,5 @@ def test_chunks_change_nothing_and_hold_no_more_than_they_may(norm, batch, chunk
 
 
 def test_methods_name_clippings_without_torch():
-    code = "import sys, fedatlas.arithmetic.clipping; sys.exit('torch' in sys.modules)"
+    code = "import sys, fedatlas.arithmetic.samples; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -12,11 +12,10 @@ from scipy import sparse, stats
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from fedatlas.arithmetic.clipping import Clipping
-from fedatlas.arithmetic.device_samples import DeviceSamples
 from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.arithmetic.randomness import Draws, RoundRandom
-from fedatlas.arithmetic.samples import Samples
+from fedatlas.arithmetic.samples import Clipping, Samples
+from fedatlas.arithmetic.torch_device import DeviceSamples
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.decentralised.linear_engine import LinearAgents

@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from fedatlas.arithmetic.device_samples import DeviceSamples, Minibatch
 from fedatlas.arithmetic.samples import Samples
+from fedatlas.arithmetic.torch_device import DeviceSamples, Minibatch
 
 CPU = torch.device("cpu")
 SAMPLES = 6

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedatlas.arithmetic.randomness import Draws, RoundRandom
-from fedatlas.arithmetic.torch_draws import TorchDraws
+from fedatlas.arithmetic.torch_device import TorchDraws
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

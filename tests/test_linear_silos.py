@@ -19,7 +19,7 @@ from sklearn.metrics import accuracy_score, log_loss, mean_squared_error
 import reference_tdcd
 import reference_vertical as reference
 from fedatlas.algorithms.tdcd import Tdcd
-from fedatlas.arithmetic.linear import LinearModel
+from fedatlas.arithmetic.kernels.formulas import LinearModel
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError

@@ -1,6 +1,5 @@
 """What every method keeps to: runs go on where they were killed, seeds decide, rounds are pure."""
 
-import json
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -12,11 +11,9 @@ from fedatlas.federations.setting import open_context
 from fedatlas.schema.cost_names import COSTS
 from fedatlas.schema.counted import measured_by, why_not_counted
 from fedatlas.schema.measurements import MEASUREMENTS
-from fedatlas.training import checkpoints
 from fedatlas.training.checkpoints import state_arrays
 from fedatlas.training.loop import train
-from fedatlas.training.seeds import SeedPolicy
-from resuming import files_of, killed_and_resumed, train_until_killed, without_times
+from resuming import killed_and_resumed, without_times
 from small_federations import SMALL, small, small_shards
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -88,25 +85,6 @@ def test_a_run_killed_again_and_again_ends_with_the_same_trace(
         assert RESUMED_AT[before - 1] in caplog.text
     assert without_times(resumed).identical(without_times(expected))
     assert (np.diff(resumed["wall_time"], axis=1) > 0).all()  # time goes on as well
-
-
-@pytest.mark.parametrize("algorithm", ["fmgda", "growing_samples_descent", "tdcd"])
-def test_a_resumed_run_knows_what_ran_out_of_memory(algorithm, folder, tmp_path):
-    """Of every federation that trains networks, the engine's record is kept and told."""
-    spec, shards = small(algorithm, seeds=(3,)), small_shards(folder, algorithm)
-    policy = SeedPolicy(tmp_path / "seeds", every_seconds=-1.0)
-    train_until_killed(2, spec, shards, tmp_path / "trace.nc", policy)
-    (path,) = files_of(policy)
-    with np.load(path) as file:
-        arrays = dict(file)
-    header = json.loads(str(arrays.pop("header")))
-    assert header.pop("memory") == {"at_once": {}, "warnings": {}}
-    del arrays["digest"], header["format"]
-    told = "what an attempt with less memory has met"
-    header["memory"] = {"at_once": {}, "warnings": {"gradient": told}}
-    checkpoints.save(path, header.pop("identity"), header, arrays)
-    resumed = train(spec, shards, tmp_path / "trace.nc", seeds=policy)
-    assert told in json.loads(resumed.attrs["warnings"])
 
 
 @every_method

@@ -22,9 +22,8 @@ from fedatlas.algorithms.codasca import Codasca
 from fedatlas.algorithms.fmgda import Fmgda
 from fedatlas.algorithms.local_sgda import LocalSgda
 from fedatlas.algorithms.momentum_local_sgda import MomentumLocalSgda
-from fedatlas.arithmetic.drawing import IN_PYTHON
 from fedatlas.arithmetic.minibatches import Minibatches, draw
-from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.arithmetic.randomness import IN_PYTHON, RoundRandom
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm

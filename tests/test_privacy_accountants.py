@@ -11,27 +11,25 @@ from scipy import integrate, stats
 from fedatlas.errors import FedatlasError
 from fedatlas.privacy.accountants import (
     Budget,
+    Sensitivities,
     basic_composition,
     binomial_step,
+    compact_form,
     fresh_laplace,
     gaussian_basic,
     gaussian_tight,
     gaussian_zcdp,
     laplace_composition,
+    lemma_2,
     noise_ratio,
+    single_release,
+    smooth_lemma_2,
     subsampled_laplace,
+    summation_by_parts,
     ternary_delta,
     worst_agent,
 )
 from fedatlas.privacy.schemes import S1, S2, Constant, Scheme, TrackingSteps
-from fedatlas.privacy.sensitivity import (
-    Sensitivities,
-    compact_form,
-    lemma_2,
-    single_release,
-    smooth_lemma_2,
-    summation_by_parts,
-)
 from fedatlas.schema.models import validated
 from test_privacy_conditions import s1 as scheme_1
 from test_privacy_conditions import s2 as scheme_2

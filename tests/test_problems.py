@@ -18,11 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse, stats
 
-from fedatlas.arithmetic import drawing
-from fedatlas.arithmetic.compiled_drawing import COMPILED
-from fedatlas.arithmetic.compiled_randomness import CompiledRandom
+from fedatlas.arithmetic.kernels.drawing import COMPILED, CompiledRandom
 from fedatlas.arithmetic.minibatches import Minibatches, draw
-from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.arithmetic.randomness import IN_PYTHON, RoundRandom
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.counters import Counters
@@ -435,7 +433,7 @@ def test_compiled_loops_draw_what_those_in_python_draw(
     clients = np.array(sorted(data.draw(chosen)))
     drawn = [
         draw(loops, RoundRandom(seed).at(2), offsets, clients, size, steps)
-        for loops in (drawing.IN_PYTHON, COMPILED)
+        for loops in (IN_PYTHON, COMPILED)
     ]
     assert_same_minibatches(*drawn)
     assert drawn[0].samples == drawn[0].sizes.sum()

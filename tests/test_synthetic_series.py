@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalogue_entry import PUBLISHED, tiny
-from fedatlas.arithmetic.device_samples import DeviceSamples
+from fedatlas.arithmetic.torch_device import DeviceSamples
 from fedatlas.data.clinical import CHANNELS, COLUMNS, CONTINUOUS_COLUMNS, encoded
 from fedatlas.data.formats import read_raw
 from fedatlas.data.formats.synthetic_series import SyntheticSeries, make_series

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from catalogue_entry import entry
 from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
-from fedatlas.arithmetic.clipping import Clipping
 from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.arithmetic.samples import Clipping
 from fedatlas.data.formats import dataset_of
 from fedatlas.data.formats.synthetic_noise import SyntheticNoise, make_noise
 from fedatlas.errors import FedatlasError

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedatlas.arithmetic.device_samples import DeviceSamples
 from fedatlas.arithmetic.samples import Samples
+from fedatlas.arithmetic.torch_device import DeviceSamples
 from fedatlas.cli.data import shard as share_out
 from fedatlas.data.tables import from_table
 from fedatlas.errors import FedatlasError

@@ -13,7 +13,7 @@ from sklearn.metrics import accuracy_score, mean_squared_error
 from threadpoolctl import threadpool_limits
 
 import reference_vertical as reference
-from fedatlas.arithmetic.linear import LinearModel
+from fedatlas.arithmetic.kernels.formulas import LinearModel
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.vertical.problem import PartyProblem
 from fedatlas.federations.vertical.shards import PartyRows, PartySamples

@@ -6,7 +6,7 @@ from linear_data import client_samples
 from measuring import Timed, job_of_command_line, report
 
 from fedatlas.algorithms import algorithm_class
-from fedatlas.arithmetic.compiled_randomness import CompiledRandom
+from fedatlas.arithmetic.kernels.drawing import CompiledRandom
 from fedatlas.federations.counters import Counters
 from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
 from fedatlas.federations.star_network import StarNetwork

@@ -10,7 +10,7 @@ import torch
 from image_data import client_images
 from task import Peer, Task, require_equal, write_job
 
-from fedatlas.arithmetic.compiled_drawing import COMPILED
+from fedatlas.arithmetic.kernels.drawing import COMPILED
 from fedatlas.arithmetic.minibatches import draw
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.min_max.algorithm import PrimalDual

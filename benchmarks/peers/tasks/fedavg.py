@@ -8,7 +8,7 @@ import numpy as np
 from rows import SAMPLES_EACH, row_arrays
 from task import Peer, Task, require_equal, write_job
 
-from fedatlas.arithmetic.compiled_drawing import COMPILED
+from fedatlas.arithmetic.kernels.drawing import COMPILED
 from fedatlas.arithmetic.minibatches import draw
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples

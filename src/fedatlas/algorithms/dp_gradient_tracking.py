@@ -14,16 +14,19 @@ from fedatlas.federations.decentralised.algorithm import DecentralisedAlgorithm
 from fedatlas.federations.decentralised.network import GraphNetwork
 from fedatlas.federations.decentralised.problem import GraphProblem
 from fedatlas.privacy.accountants import (
+    Accounting,
     Budget,
     PrivacyContext,
+    compact_form,
     fresh_laplace,
     laplace_composition,
+    lemma_2,
     subsampled_laplace,
+    summation_by_parts,
     worst_agent,
 )
 from fedatlas.privacy.conditions import Condition, conditions
 from fedatlas.privacy.schemes import Scheme
-from fedatlas.privacy.sensitivity import Accounting, compact_form, lemma_2, summation_by_parts
 from fedatlas.schema.graphs import check_common_root
 from fedatlas.schema.runs import RunSpec
 

@@ -6,8 +6,10 @@ few numbers, where Python's share of the loop counts (benchmarks/networks.py). D
 decide, not clocks: a resumed run goes on as it began. `torch.func` does not take recurrent layers
 and running statistics, so networks with those are always looped over.
 
-Clipping needs the gradients of single samples, see `sample_gradients`. What runs out of memory is
-computed in parts, see `memory`.
+Clipping needs the gradients of single samples, see `sample_gradients`. How many samples are
+computed on at once is declared here and in `torch_device`: a gradient is a sum over samples, so
+larger batches are added up in blocks, which is the same up to rounding. BatchNorm normalises a
+sample by all others of its minibatch, so networks with it take a minibatch as a whole.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,17 +23,18 @@ from torch import nn
 from torch.func import vmap
 
 from fedatlas.architectures import running_statistics
-from fedatlas.arithmetic.clipping import Clipping
-from fedatlas.arithmetic.device_samples import Minibatch
-from fedatlas.arithmetic.forward import Chain, forward_of
-from fedatlas.arithmetic.memory import SMALLER_BATCH, Memory, Task, in_blocks
+from fedatlas.arithmetic import torch_device
 from fedatlas.arithmetic.sample_gradients import (
     AllAtOnce,
     ByLayers,
+    Chain,
     clipped_sum,
+    forward_of,
     leaves,
     pulled_back,
 )
+from fedatlas.arithmetic.samples import Clipping
+from fedatlas.arithmetic.torch_device import Minibatch, in_blocks
 
 #: From outputs (C, b, k), and which clients and which of their samples these are, the gradient
 #: (C, b, k) of what is minimised with respect to them; a sample's depends on its own outputs only.
@@ -63,14 +66,11 @@ class BatchedNetwork:
         device: torch.device,
         dtype: torch.dtype = torch.float32,
         vectorised: bool | None = None,
-        name: str = "network",
-        memory: Memory | None = None,
     ) -> None:
         """vectorised: whether one call is for all clients; None lets device and sizes decide.
 
-        build: makes a fresh module. name: for messages. memory: shared by a run's networks.
+        build: makes a fresh module.
         """
-        self._name, self._memory = name, memory or Memory(device)
         self._build = build
         self._device, self._dtype, self._vectorised = device, dtype, vectorised
         module = self._fresh(0)
@@ -108,19 +108,10 @@ class BatchedNetwork:
         inputs: the samples of a slice, (…, *shape). statistics: running statistics (s,), if the
         network has any.
         """
-        shape = tuple(inputs(slice(0, 1)).shape)
-        chunk = min(samples, self._chunk(shape))
         state = self._state(point, statistics)
-
-        def compute(most: int | None) -> torch.Tensor:
-            step = most or chunk
-            rows = [slice(first, min(first + step, samples)) for first in range(0, samples, step)]
-            with torch.no_grad(), self._evaluating():
-                parts = [self._forward(state, inputs(part)) for part in rows]
-            return torch.cat(parts)
-
-        task = self._task("evaluation", 1, chunk, shape[1:], "take a smaller network")
-        return self._memory.fit(task, compute)
+        with torch.no_grad(), self._evaluating():
+            parts = [self._forward(state, inputs(part)) for part in self._chunks(inputs, samples)]
+        return torch.cat(parts)
 
     def gradient(
         self,
@@ -133,36 +124,22 @@ class BatchedNetwork:
 
         inputs, statistics: as of `outputs`. slopes: (n, k).
         """
-        shape, samples = tuple(inputs(slice(0, 1)).shape), len(slopes)
-        chunk = min(samples, self._chunk(shape))
         state = self._state(point, statistics)
-
-        def compute(most: int | None) -> torch.Tensor:
-            parameters = leaves(self._parameters.parts(point))
-            total, step = torch.zeros_like(point), most or chunk
-            with self._evaluating():
-                for first in range(0, samples, step):
-                    part = slice(first, min(first + step, samples))
-                    outputs = self._forward(state | parameters, inputs(part))
-                    found = pulled_back(outputs, list(parameters.values()), slopes[part])
-                    total += torch.cat([own.reshape(-1) for own in found])
-            return total
-
-        task = self._task("evaluation", 1, chunk, shape[1:], "take a smaller network")
-        return self._memory.fit(task, compute)
+        parameters = leaves(self._parameters.parts(point))
+        total = torch.zeros_like(point)
+        with self._evaluating():
+            for part in self._chunks(inputs, len(slopes)):
+                outputs = self._forward(state | parameters, inputs(part))
+                found = pulled_back(outputs, list(parameters.values()), slopes[part])
+                total += torch.cat([own.reshape(-1) for own in found])
+        return total
 
     def training_outputs(self, point: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
         """Outputs (b, k) of one minibatch, normalised by its own statistics, without gradients."""
-
-        def compute(_: int | None) -> torch.Tensor:
-            # Updated in training, and thrown away.
-            scratch = torch.zeros(self.statistics, device=self._device, dtype=self._dtype)
-            state = self._state(point, scratch)
-            with torch.no_grad():
-                return self._forward(state, inputs)
-
-        task = self._task("embedding", 1, len(inputs), tuple(inputs.shape[1:]), SMALLER_BATCH)
-        return self._memory.fit(task, compute)
+        # Updated in training, and thrown away.
+        scratch = torch.zeros(self.statistics, device=self._device, dtype=self._dtype)
+        with torch.no_grad():
+            return self._forward(self._state(point, scratch), inputs)
 
     def gradients(
         self,
@@ -179,7 +156,6 @@ class BatchedNetwork:
         """
         if together is None:
             together = self.is_vectorised(prod(inputs.shape[1:]))
-        at_once = len(points) if together else 1
 
         def of_clients(
             clients: slice, inputs: torch.Tensor, pullback: Pullback
@@ -193,14 +169,11 @@ class BatchedNetwork:
             given = inputs[clients, samples]
             return of_clients(clients, given, lambda found, *_: pullback(found, clients, samples))
 
-        def compute(most: int | None) -> tuple[torch.Tensor, torch.Tensor]:
-            if most is None:
-                return of_clients(_ALL, inputs[...], pullback)
-            return in_blocks(of_block, len(points), inputs.shape[1], most, together)
-
-        samples, *shape = inputs.shape[1:]
-        task = self._task("gradient", at_once, samples, tuple(shape), SMALLER_BATCH)
-        return self._memory.fit(task, compute)
+        clients, samples, *shape = inputs.shape
+        at_once = max(1, torch_device.AT_ONCE // prod(shape))
+        if self.statistics or (clients if together else 1) * samples <= at_once:
+            return of_clients(_ALL, inputs[...], pullback)
+        return in_blocks(of_block, clients, samples, at_once, together)
 
     def clipped_gradients(
         self,
@@ -216,36 +189,30 @@ class BatchedNetwork:
         of clipped gradients, such as 1/b; samples of share 0 are not differentiated.
         """
         samples, *shape = inputs.shape[1:]
-        held = min(samples, max(1, self._limit(_HELD) // (self.dimension + prod(shape))))
+        at_once = min(samples, max(1, self._limit(_HELD) // (self.dimension + prod(shape))))
+        given = inputs[...] if prod(inputs.shape) <= torch_device.AT_ONCE else inputs
+        gradients = torch.zeros_like(points, memory_format=torch.contiguous_format)
+        all_outputs = []
+        for client, point in enumerate(points):
 
-        def compute(most: int | None) -> tuple[torch.Tensor, torch.Tensor]:
-            given = inputs[...] if most is None else inputs
-            at_once = most or held
-            gradients = torch.zeros_like(points, memory_format=torch.contiguous_format)
-            all_outputs = []
-            for client, point in enumerate(points):
+            def own(at: Any, client: int = client) -> torch.Tensor:
+                return given[client, at]
 
-                def own(at: Any, client: int = client) -> torch.Tensor:
-                    return given[client, at]
-
-                parameters, rows = self._parameters.parts(point), share[client].nonzero().squeeze(1)
-                passed = None
-                # A pullback takes the outputs of all samples, ahead of any gradient.
-                if len(rows) == samples <= min(at_once, self._chunk(shape)) and self._chain:
-                    passed = ByLayers(self._chain, parameters, own(rows))
-                outputs = passed.outputs if passed else self.outputs(point, own, samples)
-                slopes = pullback(outputs[None], slice(client, client + 1), _ALL)[0]
-                for part in rows.split(at_once):
-                    if len(part) == 0:  # of a client without any samples
-                        continue
-                    found = passed or self._sample_gradients(parameters, own(part))
-                    kept = share[client, part]
-                    gradients[client] += clipped_sum(found.of(slopes[part]), clipping, kept)
-                all_outputs.append(outputs)
-            return torch.stack(all_outputs), gradients
-
-        task = self._task("clipped gradient", 1, held, tuple(shape), SMALLER_BATCH)
-        return self._memory.fit(task, compute)
+            parameters, rows = self._parameters.parts(point), share[client].nonzero().squeeze(1)
+            passed = None
+            # A pullback takes the outputs of all samples, ahead of any gradient.
+            if len(rows) == samples <= min(at_once, self._chunk(shape)) and self._chain:
+                passed = ByLayers(self._chain, parameters, own(rows))
+            outputs = passed.outputs if passed else self.outputs(point, own, samples)
+            slopes = pullback(outputs[None], slice(client, client + 1), _ALL)[0]
+            for part in rows.split(at_once):
+                if len(part) == 0:  # of a client without any samples
+                    continue
+                found = passed or self._sample_gradients(parameters, own(part))
+                kept = share[client, part]
+                gradients[client] += clipped_sum(found.of(slopes[part]), clipping, kept)
+            all_outputs.append(outputs)
+        return torch.stack(all_outputs), gradients
 
     def is_vectorised(self, inputs: int) -> bool:
         """Whether gradients on so many input numbers per client are taken in one call."""
@@ -306,13 +273,11 @@ class BatchedNetwork:
         finally:
             self._module.train(training)
 
-    def _task(
-        self, what: str, clients: int, samples: int, shape: tuple[int, ...], remedy: str
-    ) -> Task:
-        coupled = ""
-        if self.statistics and what != "evaluation":  # which normalises samples one by one
-            coupled = "its BatchNorm normalises a sample by all others of the minibatch"
-        return Task(what, self._name, self.dimension, clients, samples, shape, remedy, coupled)
+    def _chunks(self, inputs: Callable[[slice], torch.Tensor], samples: int) -> Iterator[slice]:
+        """Slices of many samples, of those that pass at once."""
+        step = self._chunk(inputs(slice(0, 1)).shape)
+        for first in range(0, samples, step):
+            yield slice(first, min(first + step, samples))
 
     def _chunk(self, shape: Sequence[int]) -> int:
         """How many samples pass at once where there are many."""

@@ -5,8 +5,12 @@ from typing import Self
 
 import numpy as np
 
-from fedatlas.arithmetic.drawing import IN_PYTHON, MinibatchSampler, sum_and_largest
-from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.arithmetic.randomness import (
+    IN_PYTHON,
+    MinibatchSampler,
+    RoundRandom,
+    sum_and_largest,
+)
 from fedatlas.errors import FedatlasError
 
 _ALL_ROWS = np.empty((0, 0, 0), np.int64)
@@ -86,7 +90,7 @@ def loop_for(minibatches: int) -> MinibatchSampler:
     """Pick the faster loop for so many minibatches in all, load time included."""
     if minibatches < _FEW_MINIBATCHES:
         return IN_PYTHON
-    from fedatlas.arithmetic.compiled_drawing import COMPILED
+    from fedatlas.arithmetic.kernels.drawing import COMPILED
 
     return COMPILED
 

@@ -1,14 +1,15 @@
-"""Labelled rows in memory."""
+"""Labelled rows in memory, and by how much one of them may move a gradient."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 if TYPE_CHECKING:
     from scipy import sparse
+
 
 #: Types of stored tensors; all other features are float64.
 TENSOR_DTYPES = (np.dtype(np.uint8), np.dtype(np.float32))
@@ -47,3 +48,18 @@ class Samples:
 
     def __len__(self) -> int:
         return len(self.label)
+
+
+@dataclass(frozen=True)
+class Clipping:
+    """Each sample's gradient g becomes g · min(1, bound / ‖g‖) before samples are averaged.
+
+    At one point the gradients of any two samples then differ by at most C = 2 · bound in that norm,
+    which Definition 3 of Chen, Wang and Zhang (private gradient tracking) assumes, and the mean
+    over b samples by at most C / b if one of them is replaced.
+
+    norm: in which the gradient over all parameters is measured. bound: above 0.
+    """
+
+    norm: Literal["l1", "l2"]
+    bound: float

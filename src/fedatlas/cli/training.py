@@ -96,9 +96,8 @@ def train(
     checkpoint_every: CheckpointEvery = 60.0,
 ) -> None:
     """Rehearse the run's method, train the run's seeds that have no result, write its trace."""
-    from fedatlas.arithmetic.out_of_memory import memory_explained
     from fedatlas.schema.runs import RunSpec
-    from fedatlas.training.failing import naming_run
+    from fedatlas.training.failing import explaining_memory, naming_run
     from fedatlas.training.loop import train as train_run
     from fedatlas.training.rehearsal import rehearse
     from fedatlas.training.seeds import SeedPolicy
@@ -114,7 +113,7 @@ def train(
     policy = SeedPolicy(seeds, checkpoint_every) if seeds else None
     with naming_run(run.name):
         rehearse(run, shards)
-        with memory_explained(run.name, device):
+        with explaining_memory(run.name, device):
             train_run(run, shards, output, optima=optima, device=device, seeds=policy)
 
 

@@ -20,9 +20,8 @@ from fedatlas.schema.partitions import Partition
 from fedatlas.schema.runs import RunSpec
 
 if TYPE_CHECKING:  # an edit there trains methods without budgets no more
-    from fedatlas.privacy.accountants import Budget
+    from fedatlas.privacy.accountants import Budget, PrivacyContext
     from fedatlas.privacy.conditions import Condition
-    from fedatlas.privacy.privacy_context import PrivacyContext
 
 
 class Smoothness(Protocol):

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from copy import copy
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from fedatlas.arithmetic.out_of_memory import MemoryRecord
 
 
 class FederatedEngine(ABC):
     """The arithmetic over all clients' samples, in an array type of its own.
 
     samples: training samples of all clients together.
-    memory: what ran out of memory; None in engines that never compute in parts.
     """
 
     samples: int
-    memory: MemoryRecord | None = None
     _counters: Any
 
     def counting(self, counters: Any) -> Self:
@@ -47,9 +42,7 @@ class FederatedEngine(ABC):
 
 
 class NumpyArrays:
-    """Of engines whose own array type is numpy's; they never compute in parts."""
-
-    memory: MemoryRecord | None = None
+    """Of engines whose own array type is numpy's."""
 
     def array(self, values: np.ndarray) -> np.ndarray:
         """The values themselves."""

@@ -16,7 +16,7 @@ import numpy as np
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.files import text_digest
-from fedatlas.privacy.privacy_context import PrivacyContext
+from fedatlas.privacy.accountants import PrivacyContext
 from fedatlas.schema.models import only_subclass
 from fedatlas.schema.objectives import NetworkObjective
 from fedatlas.schema.runs import RunSpec
@@ -55,8 +55,8 @@ class Privacy:
 class FederationContext(ABC):
     """Data and arithmetic of a run; of the partitions that seeds may have, one is held at once.
 
-    engine: of the seed that was tried last; has the array type (`array`, `numpy`) and `memory`,
-        what ran out of it. device: where the engine computes.
+    engine: of the seed that was tried last; has the array type (`array`, `numpy`).
+    device: where the engine computes.
     shard_digests: of all files that a seed reads, by seed.
     accelerator: model, driver and CUDA of a GPU that computes.
     """
@@ -110,11 +110,8 @@ class FederationContext(ABC):
         """Read the seed's shards, unless they are those that were read last."""
         if self._files[seed] == self._held:
             return
-        memory = self.engine and self.engine.memory
         self.engine = None  # before the next is read: memory holds one
         self.engine, self._held = self._engine(self._files[seed]), self._files[seed]
-        if memory is not None:  # what did not fit once will not fit again
-            self.engine.memory.restore(memory.state)
 
     def random(self, seed: int) -> RoundRandom:
         """The random numbers of one seed."""

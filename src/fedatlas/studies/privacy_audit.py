@@ -22,13 +22,13 @@ import numpy as np
 
 from fedatlas.algorithms import build_algorithm
 from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
-from fedatlas.arithmetic.clipping import Clipping
 from fedatlas.arithmetic.randomness import Draws, RoundRandom
+from fedatlas.arithmetic.samples import Clipping
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.claims.audit_stands import REFUTED
 from fedatlas.evaluation.comparison import CONFIDENCE
 from fedatlas.federations.decentralised.network import GraphCounters, Links, graph_weights
-from fedatlas.privacy.accountants import PrivacyContext
+from fedatlas.privacy.accountants import PrivacyContext, smooth_lemma_2
 from fedatlas.privacy.adjacent_runs import (
     ChangedAgent,
     lowest_curvature_of_remark_4,
@@ -36,7 +36,6 @@ from fedatlas.privacy.adjacent_runs import (
     refuted_from,
     sampled_pair_epsilon,
 )
-from fedatlas.privacy.sensitivity import smooth_lemma_2
 from fedatlas.schema.runs import RunSpec
 from fedatlas.schema.studies import PrivacyAudit
 

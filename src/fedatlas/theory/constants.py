@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fedatlas.arithmetic.linear import LinearModel
-from fedatlas.arithmetic.smoothness import average_smoothness
+from fedatlas.arithmetic.kernels.formulas import LinearModel
+from fedatlas.arithmetic.objectives import average_smoothness
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.vertical.shards import Features, PartyRows

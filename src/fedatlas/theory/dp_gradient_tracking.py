@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
-from fedatlas.arithmetic import polyak_functions
+from fedatlas.arithmetic import objectives
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.theory_table import LAST_SQUARED_GRADIENT
 from fedatlas.federations.algorithm import StepBound
@@ -71,21 +71,21 @@ def constants_of_agents(
     noise = np.asarray(data.samples.features, dtype=np.float64).ravel()
     own = [noise[a:b] for a, b in zip(data.offsets[:-1], data.offsets[1:], strict=True)]
     means = np.array([each.mean() for each in own])
-    smoothness = max(polyak_functions.smoothness(objective, mean) for mean in means)
+    smoothness = max(objectives.polyak_smoothness(objective, mean) for mean in means)
     if not np.isfinite(smoothness):
         raise FedatlasError(
             f"{objective.name}: an agent's noise does not have the mean 0, so that its function "
             "has a kink; state means of 0 in the catalogue"
         )
     start = np.full((len(own), objective.dimension), objective.start)
-    value = polyak_functions.values(objective, start[:1], np.zeros(1))
+    value = objectives.polyak_values(objective, start[:1], np.zeros(1))
     return AgentConstants(
         states=states,
         trackers=trackers,
-        curvature=Curvature(smoothness, polyak_functions.polyak_constant(objective)),
+        curvature=Curvature(smoothness, objectives.polyak_constant(objective)),
         variance=max(float(each.var()) for each in own)
-        * polyak_functions.largest_deviation(objective) ** 2,
-        start_gradients=polyak_functions.gradients(objective, start, means),
+        * objectives.largest_polyak_deviation(objective) ** 2,
+        start_gradients=objectives.polyak_gradients(objective, start, means),
         gap=float(value[0]),
     )
 

@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from fedatlas.algorithms.tdcd import Tdcd
-from fedatlas.arithmetic.smoothness import block_smoothness
+from fedatlas.arithmetic.objectives import block_smoothness
 from fedatlas.evaluation.theory_table import SQUARED_GRADIENT
 from fedatlas.federations.tiered.shards import TieredSamples
 from fedatlas.federations.vertical.shards import PartyRows

@@ -10,6 +10,17 @@ from fedatlas.extensions import describe_place
 _NOTE = "seed "
 
 
+# RuntimeErrors say so: torch's allocators on a CPU and a GPU, CUDA itself, its libraries, C++.
+_OUT_OF_MEMORY = (
+    "could not create a primitive",
+    "out of memory",
+    "can't allocate memory",
+    "cannot allocate memory",
+    "alloc_failed",
+    "bad_alloc",
+)
+
+
 class RunFailedError(Exception):
     """An exception of a run that is no FedatlasError, with all that a user is told of it."""
 
@@ -28,6 +39,28 @@ def naming_run(run: str) -> Iterator[None]:
     except Exception as error:
         told = describe_place(error) or f"{type(error).__name__}: {error}".removesuffix(": ")
         raise RunFailedError(f"{_place(run, error)}: {told}") from error
+
+
+@contextmanager
+def explaining_memory(run: str, device: str) -> Iterator[None]:
+    """Raise FedatlasError with what to do where the memory of the machine or of a GPU runs out."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        first = str(error).splitlines()[0].rstrip(".") if str(error) else "no room"
+        raise FedatlasError(
+            f"{run}: ran out of memory on device '{device}': {first}. Give the job more memory "
+            "(mem_mb), take a device with more, or lower batch_size or the numbers of clients"
+        ) from None
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether the error says that memory ran out; torch need not be imported to know its own."""
+    text = str(error).lower()
+    of_torch = isinstance(error, RuntimeError) and any(sign in text for sign in _OUT_OF_MEMORY)
+    return isinstance(error, MemoryError) or of_torch
 
 
 def _place(run: str, error: BaseException | None) -> str:

@@ -243,9 +243,7 @@ class _Run:
             except Exception as error:
                 error.add_note(f"seed {seed}")  # see `failing`
                 raise
-            memory = setting.engine.memory
-            warnings = made["warnings"] + ([] if memory is None else [*memory.warnings.values()])
-            result.made = made | {"warnings": warnings, "start": result.made["start"]}
+            result.made = made | {"start": result.made["start"]}
             log.info(
                 "%s: seed %d %s in %.2f s, of which measuring %.2f s",
                 *(self.spec.name, seed, result.status),

@@ -4,12 +4,11 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from fedatlas.arithmetic.out_of_memory import memory_explained
 from fedatlas.federations.setting import open_context
 from fedatlas.files import canonical_json, require_writable
 from fedatlas.schema.models import read_json
 from fedatlas.schema.runs import RunSpec
-from fedatlas.training.failing import naming_run
+from fedatlas.training.failing import explaining_memory, naming_run
 from fedatlas.training.loop import seed_files, train_in
 from fedatlas.training.optimum import read_optima
 from fedatlas.training.rehearsal import rehearse_once
@@ -53,13 +52,12 @@ def train_points(
             require_writable(trace)
             split = Path(spec.dataset, spec.split)
             shared = canonical_json(spec.model_dump(mode="json", exclude=_OF_THE_METHOD))
-            # What ran out of memory is a run's own: later ones must not start from it.
-            if setting is None or opened != shared or setting.engine.memory is not None:
+            if setting is None or opened != shared:
                 setting = None  # before the next is read: memory holds one
                 setting, opened = open_context(spec, results / "shards" / split, device), shared
             best = read_optima(spec, results / "optima" / split)
             files = seed_files(setting, spec, best, SeedPolicy(seeds, checkpoint_every))
             if files.missing:
                 rehearse_once(spec, results / "shards" / split, results / "rehearsals")
-            with memory_explained(spec.name, device):
+            with explaining_memory(spec.name, device):
                 train_in(setting, spec, best, files, trace)

@@ -135,7 +135,7 @@ class SeedFiles:
     ) -> None:
         """code: digest of the code that computes the run. optima: f* by seed."""
         self.interruption = Interruption()
-        self.policy, self._name, self._memory = policy, spec.name, setting.engine.memory
+        self.policy, self._name = policy, spec.name
         self._saved = time.monotonic()
         values = {"hyper_parameters": algorithm.model_dump(mode="json")}  # with defaults
         self._identities = {
@@ -173,8 +173,6 @@ class SeedFiles:
         arrays = {f"variable/{name}": values for name, values in result.variables.items()}
         header: dict[str, Any] = {}
         identity = self._identities[seed]
-        if self._memory is not None:
-            header["memory"] = self._memory.state
         if position is None:
             header |= {checkpoints.FINISHED: result.status, "made": result.made}
         else:
@@ -205,8 +203,6 @@ class SeedFiles:
             return self.found.get(seed, SeedResult()), None
         header, arrays = loaded
         result = SeedResult(checkpoints.within("variable/", arrays))
-        if self._memory is not None:  # what did not fit once will not fit again
-            self._memory.restore(header.get("memory", {}))
         if checkpoints.FINISHED in header:
             result.status, result.made = header[checkpoints.FINISHED], header["made"]
             self.found[seed] = result

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import sparse
 
-from fedatlas.arithmetic.linear import LinearModel
+from fedatlas.arithmetic.kernels.formulas import LinearModel
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.vertical.shards import PartyRows
 from fedatlas.schema.objectives import LinearObjective, Regulariser

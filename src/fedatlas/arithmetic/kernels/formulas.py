@@ -1,15 +1,21 @@
-"""Formulas of linear models: losses, regularisers, rows; float64 in a fixed order.
+"""Linear models over pooled rows, and their formulas: losses, regularisers, rows.
 
-Sparse rows are CSR (indptr, indices, values).
+Everything is float64, added in a fixed order. Sparse rows are CSR (indptr, indices, values).
 """
 
 import math
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core.cgutils import get_or_insert_function
+from numba.extending import intrinsic
+from scipy import sparse
 
-from fedatlas.arithmetic.kernels.compilation import compiled
-from fedatlas.arithmetic.kernels.operations import prefetch
-from fedatlas.schema.objectives import Loss, Regulariser
+from fedatlas.arithmetic.kernels.compilation import compiled, frozen
+from fedatlas.schema.objectives import LinearObjective, Loss, Regulariser
 
 ROBUST, LOGISTIC, SQUARE = 0, 1, 2
 NONE, NONCONVEX, L2 = 0, 1, 2
@@ -91,13 +97,30 @@ def add_row(indptr, indices, values, row, scale, out):
         out[np.uint32(indices[position])] += scale * values[position]
 
 
+@intrinsic
+def _prefetch(typing: Any, array: Any, place: Any) -> Any:
+    """Ask for array[place] ahead of its use; a place that is not there does no harm."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        address = builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(8).as_pointer())
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [address.type, number, number, number])
+        function = get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        # To be read, soon and again, as data.
+        builder.call(function, [address, number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, types.uint64), code
+
+
 @compiled(inline="always")
 def prefetch_row(indptr, indices, values, row):
     """Ask for the row's first 16 entries; the processor guesses that what follows is next."""
     first = np.uint64(indptr[row])
-    prefetch(indices, first)
-    prefetch(values, first)
-    prefetch(values, first + np.uint64(8))
+    _prefetch(indices, first)
+    _prefetch(values, first)
+    _prefetch(values, first + np.uint64(8))
 
 
 @compiled
@@ -130,3 +153,51 @@ def weighted_rows(features, weights):
         for j in range(len(total)):
             total[j] += weights[row] * features[row, j]
     return total
+
+
+class LinearModel:
+    """f(w) = 1/n Σ_i L(w·x_i, y_i) + weight · regulariser(w) over dense or CSR rows (n, d)."""
+
+    def __init__(
+        self, features: np.ndarray | sparse.csr_array, label: np.ndarray, objective: LinearObjective
+    ) -> None:
+        """Hold the rows; label is (n,)."""
+        self.samples, self.dimension = features.shape
+        self._features = (
+            frozen(np.ascontiguousarray(features)) if isinstance(features, np.ndarray) else features
+        )
+        self._label = frozen(label)
+        self._loss = LOSS_CODES[objective.loss]
+        self._penalty = (
+            REGULARISER_CODES[objective.regulariser],
+            objective.regularisation_weight,
+        )
+        self._objective = objective
+
+    @cached_property
+    def smoothness(self) -> float:
+        """Lipschitz constant of the gradient of every sample; found when asked for."""
+        squares = (self._features**2).sum(axis=1)
+        return self._objective.smoothness(float(squares.max(initial=0.0)) ** 0.5)
+
+    def margins(self, w: np.ndarray) -> np.ndarray:
+        """w·x_i of every sample, (n,)."""
+        return self._features @ w
+
+    def losses(self, margins: np.ndarray) -> tuple[float, np.ndarray]:
+        """Sum of the losses and their derivatives (n,)."""
+        return losses(self._loss, margins, self._label)
+
+    def data_gradient(self, slopes: np.ndarray) -> np.ndarray:
+        """1/n Σ_i slope_i x_i, (d,)."""
+        if isinstance(self._features, np.ndarray):
+            return weighted_rows(self._features, slopes) / self.samples
+        return (self._features.T @ slopes) / self.samples
+
+    def value_and_gradient(
+        self, w: np.ndarray, margins: np.ndarray | None = None
+    ) -> tuple[float, np.ndarray]:
+        """f(w) and ∇f(w), (d,); margins: those of w, if they are known."""
+        total, slopes = self.losses(self.margins(w) if margins is None else margins)
+        penalty, gradient = penalties(*self._penalty, w)
+        return total / self.samples + penalty, self.data_gradient(slopes) + gradient

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import PositiveFloat, PositiveInt, model_validator
 
-from fedatlas.arithmetic.clipping import Clipping
 from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.arithmetic.samples import Clipping
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.decentralised.network import GraphNetwork, graph_weights
@@ -19,9 +19,9 @@ from fedatlas.privacy.accountants import (
     PrivacyContext,
     basic_composition,
     noise_ratio,
+    single_release,
     worst_agent,
 )
-from fedatlas.privacy.sensitivity import single_release
 from fedatlas.schema.graphs import check_connected_and_balanced
 from fedatlas.schema.runs import RunSpec
 

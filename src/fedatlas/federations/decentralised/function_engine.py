@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from fedatlas.arithmetic import polyak_functions
-from fedatlas.arithmetic.clipping import Clipping
-from fedatlas.arithmetic.compiled_drawing import COMPILED
+from fedatlas.arithmetic import objectives
+from fedatlas.arithmetic.kernels.drawing import COMPILED
 from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.arithmetic.randomness import Draws
+from fedatlas.arithmetic.samples import Clipping
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.decentralised.problem import GraphProblem
@@ -45,13 +45,13 @@ class FunctionAgents(NumpyArrays, GraphProblem):
             raise FedatlasError(f"{self._objective.name} is not clipped: say 'clipping: none'")
         rows, share = batch.padded()
         mean = (share * self._noise[rows]).sum(axis=1)
-        return polyak_functions.gradients(self._objective, points, mean)
+        return objectives.polyak_gradients(self._objective, points, mean)
 
     def measure(self, points: np.ndarray) -> dict[str, float]:
         mean, none = points.mean(0), np.zeros(len(points))
-        norms = np.linalg.norm(polyak_functions.gradients(self._objective, points, none), axis=1)
+        norms = np.linalg.norm(objectives.polyak_gradients(self._objective, points, none), axis=1)
         apart = np.linalg.norm(points - mean, axis=1)
-        value = polyak_functions.values(self._objective, mean[None], np.zeros(1))
+        value = objectives.polyak_values(self._objective, mean[None], np.zeros(1))
         return {
             "objective": float(value[0]),
             "gradient_norm": float(norms.max()),

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fedatlas.arithmetic.clipping import Clipping
-from fedatlas.arithmetic.compiled_drawing import COMPILED
 from fedatlas.arithmetic.kernels import formulas
 from fedatlas.arithmetic.kernels.compilation import frozen
+from fedatlas.arithmetic.kernels.drawing import COMPILED
 from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.arithmetic.randomness import Draws
+from fedatlas.arithmetic.samples import Clipping
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.decentralised.problem import GraphProblem
 from fedatlas.federations.engine import NumpyArrays

@@ -6,12 +6,9 @@ import torch
 from fedatlas.architectures import checked_build
 from fedatlas.arithmetic.batched_network import BatchedNetwork
 from fedatlas.arithmetic.classification import classification
-from fedatlas.arithmetic.clipping import Clipping
-from fedatlas.arithmetic.device_samples import DeviceSamples, Minibatch
-from fedatlas.arithmetic.memory import Memory
 from fedatlas.arithmetic.minibatches import Minibatches, loop_for
-from fedatlas.arithmetic.torch_device import available
-from fedatlas.arithmetic.torch_draws import TorchDraws
+from fedatlas.arithmetic.samples import Clipping
+from fedatlas.arithmetic.torch_device import DeviceSamples, Minibatch, TorchDraws, available
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.decentralised.problem import GraphProblem
 from fedatlas.federations.torch_arrays import TorchArrays
@@ -42,10 +39,7 @@ class ClassifyingAgents(TorchArrays, GraphProblem):
         )
         shape = tuple(data.metadata["shape"] or ())
         build = checked_build(objective.model, shape, self._loss.outputs, hidden=objective.hidden)
-        self.memory = Memory(self._device)
-        self.network = BatchedNetwork(
-            build, self._device, dtype, vectorised, objective.model, self.memory
-        )
+        self.network = BatchedNetwork(build, self._device, dtype, vectorised)
         self.dimension = self.network.dimension
         self._train = DeviceSamples(data.samples, data.metadata, self._device, dtype)
         self._train_class = self._loss.targets(self._train.label)

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedatlas.arithmetic.clipping import Clipping
-from fedatlas.arithmetic.drawing import MinibatchSampler
 from fedatlas.arithmetic.minibatches import Minibatches, draw
-from fedatlas.arithmetic.randomness import Draws, RoundRandom
+from fedatlas.arithmetic.randomness import Draws, MinibatchSampler, RoundRandom
+from fedatlas.arithmetic.samples import Clipping
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.decentralised.network import GraphCounters
 from fedatlas.federations.engine import FederatedEngine

@@ -7,7 +7,7 @@ from fedatlas.federations.client_shards import ClientSamples, fewest_samples, re
 from fedatlas.federations.decentralised.network import GraphCounters, GraphNetwork, graph_weights
 from fedatlas.federations.decentralised.problem import GraphProblem
 from fedatlas.federations.setting import FederationContext, SeedRun
-from fedatlas.privacy.privacy_context import PrivacyContext
+from fedatlas.privacy.accountants import PrivacyContext
 from fedatlas.schema.objectives import ClassificationObjective, LinearObjective, PolyakObjective
 from fedatlas.schema.runs import RunSpec
 

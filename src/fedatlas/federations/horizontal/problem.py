@@ -19,7 +19,7 @@ import numpy as np
 
 from fedatlas.arithmetic.client_rows import ChunkedRows, ClientRows, rows_of
 from fedatlas.arithmetic.minibatches import Minibatches, draw
-from fedatlas.arithmetic.quality import has_two_classes, quality
+from fedatlas.arithmetic.objectives import has_two_classes, quality
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.counters import Counters
 from fedatlas.federations.engine import FederatedEngine
@@ -40,7 +40,7 @@ class HorizontalProblem(FederatedEngine):
 
     def __init__(self, data: ClientSamples, objective: LinearObjective) -> None:
         """FedatlasError if labels do not suit the loss."""
-        from fedatlas.arithmetic.compiled_drawing import COMPILED
+        from fedatlas.arithmetic.kernels.drawing import COMPILED
 
         self._counters, self._drawing = Counters(), COMPILED
         self.has_classes = has_two_classes(objective, data.metadata, data.samples, data.test)
@@ -55,7 +55,7 @@ class HorizontalProblem(FederatedEngine):
     @cached_property
     def average_smoothness(self) -> float:
         """That of Assumption 2.2 of FedPAGE; found when asked for."""
-        from fedatlas.arithmetic.smoothness import average_smoothness
+        from fedatlas.arithmetic.objectives import average_smoothness
 
         return average_smoothness(self._rows_on_host, self._offsets, self.objective)
 

@@ -9,7 +9,7 @@ from fedatlas.federations.counters import Counters
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.setting import FederationContext, SeedRun
 from fedatlas.federations.star_network import StarNetwork
-from fedatlas.privacy.privacy_context import PrivacyContext
+from fedatlas.privacy.accountants import PrivacyContext
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.schema.runs import RunSpec
 
@@ -49,6 +49,6 @@ class HorizontalSetting(FederationContext):
         return SeedRun(problem, network, counters, problem.zeros())
 
     def random(self, seed: int) -> RoundRandom:
-        from fedatlas.arithmetic.compiled_randomness import CompiledRandom
+        from fedatlas.arithmetic.kernels.drawing import CompiledRandom
 
         return CompiledRandom(seed)

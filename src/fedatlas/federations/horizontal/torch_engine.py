@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from scipy import sparse
 
-from fedatlas.arithmetic.memory import SMALLER_BATCH, Memory, Task, in_blocks
+from fedatlas.arithmetic import torch_device
 from fedatlas.arithmetic.minibatches import Minibatches
-from fedatlas.arithmetic.torch_device import available
+from fedatlas.arithmetic.torch_device import available, in_blocks
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.torch_arrays import TorchArrays
@@ -61,7 +61,6 @@ class TorchEngine(TorchArrays, HorizontalProblem):
         super().__init__(data, objective)
         dense = sparse.csr_array(data.samples.features).toarray()
         self._device = available(device)
-        self.memory: Memory = Memory(self._device)
         self._features = torch.as_tensor(dense, dtype=torch.float64, device=self._device)
         self._labels = self.array(data.samples.label)
         self._weights = self.array(self._row_weights)
@@ -83,14 +82,8 @@ class TorchEngine(TorchArrays, HorizontalProblem):
             slopes = share[here] * loss_derivative(self.objective.loss, margins, labels)
             return margins, torch.matmul(slopes.unsqueeze(1), features).squeeze(1)
 
-        def compute(most: int | None) -> torch.Tensor:
-            if most is None:
-                return of_samples(slice(None), slice(None))[1]
-            return in_blocks(of_samples, clients, samples, most, together=True)[1]
-
-        model, shape = self.objective.name, (self.dimension,)
-        task = Task("gradient", model, self.dimension, clients, samples, shape, SMALLER_BATCH)
-        gradients = self.memory.fit(task, compute)
+        most = max(1, torch_device.AT_ONCE // self.dimension)
+        gradients = in_blocks(of_samples, clients, samples, most, together=True)[1]
         weight = self.objective.regularisation_weight
         return gradients + weight * penalty_derivative(self.objective.regulariser, points)
 

@@ -9,10 +9,8 @@ import torch
 from fedatlas.architectures import checked_build
 from fedatlas.arithmetic.batched_network import BatchedNetwork
 from fedatlas.arithmetic.classification import auroc
-from fedatlas.arithmetic.device_samples import DeviceSamples, Minibatch
-from fedatlas.arithmetic.memory import Memory
 from fedatlas.arithmetic.minibatches import Minibatches
-from fedatlas.arithmetic.torch_device import available
+from fedatlas.arithmetic.torch_device import DeviceSamples, Minibatch, available
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.min_max.algorithm import PrimalDual
@@ -52,10 +50,7 @@ class AucEngine(TorchArrays, MinMaxProblem):
         self._sigmoid, self._stationarity = objective.scores == "sigmoid", objective.stationarity
         shape = tuple(data.metadata["shape"] or ())
         build = checked_build(objective.model, shape, 1)
-        self.memory = Memory(self._device)
-        self.network = BatchedNetwork(
-            build, self._device, dtype, vectorised, objective.model, self.memory
-        )
+        self.network = BatchedNetwork(build, self._device, dtype, vectorised)
         _check_test_rows(data)
         self._loss = AucLoss(positive_rate(data))
         self._train = DeviceSamples(data.samples, data.metadata, self._device, dtype)

@@ -5,8 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from fedatlas.arithmetic.kernels.formulas import LOSS_CODES
-from fedatlas.arithmetic.linear import LinearModel
+from fedatlas.arithmetic.kernels.formulas import LOSS_CODES, LinearModel
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.parties.kernels.own_block import own_share, own_update, settle, slope_of
 from fedatlas.federations.vertical.kernel_arguments import kernel_blocks, kernel_rule

@@ -7,9 +7,8 @@ import numpy as np
 from scipy import sparse
 
 from fedatlas.arithmetic.kernels.compilation import frozen
-from fedatlas.arithmetic.kernels.formulas import LOSS_CODES, REGULARISER_CODES
-from fedatlas.arithmetic.linear import LinearModel
-from fedatlas.arithmetic.quality import has_two_classes, quality
+from fedatlas.arithmetic.kernels.formulas import LOSS_CODES, REGULARISER_CODES, LinearModel
+from fedatlas.arithmetic.objectives import has_two_classes, quality
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.engine import NumpyArrays
 from fedatlas.federations.tiered.kernels import silo_gradients
@@ -49,7 +48,7 @@ class LinearSilos(NumpyArrays, TieredProblem):
     @cached_property
     def smoothness(self) -> float:
         """max(L, L_max) of TDCD's Theorem 1; found when asked for."""
-        from fedatlas.arithmetic.smoothness import block_smoothness
+        from fedatlas.arithmetic.objectives import block_smoothness
 
         return max(block_smoothness(self._rows, self._starts, self._objective))
 

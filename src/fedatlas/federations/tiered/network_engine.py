@@ -8,9 +8,7 @@ import torch
 from fedatlas.architectures import checked_build
 from fedatlas.arithmetic.batched_network import BatchedNetwork, Pullback
 from fedatlas.arithmetic.classification import Classification, classification
-from fedatlas.arithmetic.device_samples import DeviceSamples
-from fedatlas.arithmetic.memory import Memory
-from fedatlas.arithmetic.torch_device import available
+from fedatlas.arithmetic.torch_device import DeviceSamples, available
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.tiered.network import SiloModels
 from fedatlas.federations.tiered.problem import TieredProblem
@@ -73,9 +71,8 @@ class NetworkSilos(TorchArrays, TieredProblem):
         self._loss = classification(
             objective, first.metadata["dataset"], first.samples, first.test, self._device
         )
-        self.memory = Memory(self._device)
         self._silos = tuple(
-            _Silo(number, silo, place, objective, self._loss, self.memory, dtype, vectorised)
+            _Silo(number, silo, place, objective, self._loss, self._device, dtype, vectorised)
             for number, (silo, place) in enumerate(zip(data.silos, data.place, strict=True))
         )
 
@@ -118,7 +115,7 @@ class _Silo:
         place: np.ndarray,
         objective: ClassificationObjective,
         loss: Classification,
-        memory: Memory,
+        device: torch.device,
         dtype: torch.dtype,
         vectorised: bool | None,
     ) -> None:
@@ -129,8 +126,7 @@ class _Silo:
             hidden=objective.hidden,
             batch_statistics=True,
         )
-        name, device = f"{objective.model} of silo {number}", memory.device
-        self.network = BatchedNetwork(build, device, dtype, vectorised, name, memory)
+        self.network = BatchedNetwork(build, device, dtype, vectorised)
         self._loss, self._dtype, self._device = loss, dtype, device
         self._train = DeviceSamples(data.samples, data.metadata, device, dtype)
         self._targets = loss.targets(self._train.label)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from fedatlas.arithmetic.quality import has_two_classes, quality
+from fedatlas.arithmetic.objectives import has_two_classes, quality
 from fedatlas.schema.objectives import LinearObjective
 
 if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep compilers out of that
@@ -61,7 +61,7 @@ class PartyProblem:
 
     def __init__(self, data: PartySamples, objective: LinearObjective) -> None:
         """FedatlasError if labels do not suit the loss."""
-        from fedatlas.arithmetic.linear import LinearModel
+        from fedatlas.arithmetic.kernels.formulas import LinearModel
 
         self.rows = data.train
         self._model = LinearModel(data.train.features, data.train.label, objective)
