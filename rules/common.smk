@@ -11,11 +11,10 @@ from snakemake.exceptions import WorkflowError
 
 from fedatlas.errors import FedatlasError
 from fedatlas.plan import data, memory, places, results, specifications, training
-from fedatlas.plain_text import printable, rest, say
+from fedatlas.plain_text import rest, say
 from fedatlas.plan.failures import failed_jobs, format_failures, repeat_options
 from fedatlas.plan.code import Stamps
-from fedatlas.plan.selected import Selected, commands_name_experiments, named_experiments, targets
-from fedatlas.plan.stored import load_plan
+from fedatlas.plan.selected import Selected, commands_name_experiments, plan_command, targets
 from fedatlas.plan.wildcards import CONSTRAINTS, one_of
 from fedatlas.projects import open_projects
 from fedatlas.schema.config import check_command, export_to_jobs, load_config
@@ -35,20 +34,17 @@ try:
     RESULTS = places.folder_of_results(workflow)
     PROJECTS = places.find_projects([Path.cwd(), Path(workflow.basedir)])
     open_projects(PROJECTS)
-    PLAN = load_plan(CONFIGURATION, projects=PROJECTS)
     # Experiments among the targets are what is selected.
     CAN_BE_NAMED = commands_name_experiments(workflow, config)
-    NAMED = named_experiments(PLAN, sys.argv[1:]) if CAN_BE_NAMED else {}
+    PLAN, NAMED = plan_command(
+        sys.argv[1:], CONFIG.experiments, CONFIGURATION, *PROJECTS, named=CAN_BE_NAMED
+    )
     SELECTED = Selected(PLAN, list(NAMED) or CONFIG.experiments, named=CAN_BE_NAMED)
     STAMPS = Stamps(Path(RESULTS))
     STAMPS.write_all(PLAN)
     export_to_jobs(CONFIG, CONFIGURATION)
 except FedatlasError as error:
     raise WorkflowError(str(error)) from None
-
-for fault in PLAN.faults:
-    logger.warning(printable(f"Left out: {fault.name}: {fault.message}"))
-
 
 if NAMED:  # a job elsewhere reads all this anew, without targets
     settings = workflow.config_settings

@@ -22,7 +22,7 @@ ROOT = fedatlas.__path__[0]
 
 
 def run_closure(algorithm, kind="horizontal"):
-    modules = ("training.loop", f"algorithms.{algorithm}", f"federations.{kind}")
+    modules = ("training.loop", f"algorithms.{algorithm}", f"federations.{kind}.setting")
     return set(import_closure(*(f"fedatlas.{module}" for module in modules)))
 
 
@@ -39,7 +39,10 @@ for line in sys.stdin:
 def test_closure_covers_all_that_training_imports():
     """In one process, which keeps what is not fedatlas: that takes seconds to load."""
     runs = [("scaffold", "horizontal"), ("vfb2_saga", "vertical"), ("coda_plus", "min_max")]
-    lines = [f"training.loop algorithms.{algorithm} federations.{kind}" for algorithm, kind in runs]
+    lines = [
+        f"training.loop algorithms.{algorithm} federations.{kind}.setting"
+        for algorithm, kind in runs
+    ]
     lines[0] += " federations.horizontal.cpu_engine"
     call = [sys.executable, "-c", IMPORTS]
     given = "\n".join(lines)
@@ -59,11 +62,11 @@ def test_a_methods_closure_holds_its_file_and_no_other_methods():
 def test_runs_depend_on_the_code_of_their_own_kind_of_partition():
     horizontal, vertical = run_closure("fedpage"), run_closure("vfb2_sgd", "vertical")
     assert {
-        "federations/horizontal/__init__.py",
+        "federations/horizontal/setting.py",
         "federations/horizontal/problem.py",
     } <= horizontal - vertical
     assert {
-        "federations/vertical/__init__.py",
+        "federations/vertical/setting.py",
         "federations/vertical/network.py",
     } <= vertical - horizontal
     min_max = run_closure("fmgda", "min_max")
@@ -245,15 +248,15 @@ def test_another_wording_and_formatting_of_everything_reruns_nothing(package, sp
 
 EDITS = {
     "algorithms/scaffold.py": lambda spec: spec.algorithm == "scaffold",
-    "federations/vertical/kernels/events.py": lambda spec: spec.federation.name == "vertical",
-    "federations/tiered/linear_engine.py": lambda spec: spec.federation.name == "tiered",
-    "arithmetic/kernels/formulas.py": lambda spec: spec.federation.name != "min_max",
-    "federations/decentralised/__init__.py": (lambda spec: spec.federation.name == "decentralised"),
+    "federations/vertical/kernels/events.py": lambda spec: spec.federation == "vertical",
+    "federations/tiered/kernels.py": lambda spec: spec.federation == "tiered",
+    "arithmetic/kernels/formulas.py": lambda spec: spec.federation != "min_max",
+    "federations/horizontal/setting.py": lambda spec: spec.federation == "horizontal",
     # Agents compute gradients of linear models as clients do.
     "federations/horizontal/problem.py": lambda spec: (
-        spec.federation.name in ("horizontal", "decentralised")
+        spec.federation in ("horizontal", "decentralised")
     ),
-    "federations/min_max/engine.py": lambda spec: spec.federation.name == "min_max",
+    "federations/min_max/engine.py": lambda spec: spec.federation == "min_max",
     "training/loop.py": lambda spec: True,
     "evaluation/verdicts.py": lambda spec: False,
     "plan/build.py": lambda spec: False,

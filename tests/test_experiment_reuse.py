@@ -9,8 +9,8 @@ FIGURE = {"paper": "ours", "title": "some", "source": "Figure 2", "runs_of": "pa
 
 
 def test_like_takes_over_what_is_not_stated(tmp_path):
-    other = {"like": "paper-base", "title": "other", "rounds": 40}
-    third = {"like": "paper-other", "seeds": [7]}
+    other = {"extends": "paper-base", "title": "other", "rounds": 40}
+    third = {"extends": "paper-other", "seeds": [7]}
     base, copy, again = load(tmp_path, base=BASE, other=other, third=third).values()
     assert (base.rounds, copy.title, copy.rounds) == (20, "other", 40)
     assert copy.runs == base.runs and copy.seeds == base.seeds and copy.source == base.source
@@ -20,7 +20,7 @@ def test_like_takes_over_what_is_not_stated(tmp_path):
 @pytest.mark.parametrize("model", ["paper-nobody", "paper-other", 3, ["paper-base"]])
 @pytest.mark.parametrize(
     ("key", "message"),
-    [("like", "is no other experiment"), ("runs_of", "is no experiment with runs of its own")],
+    [("extends", "is no other experiment"), ("runs_of", "is no experiment with runs of its own")],
 )
 def test_another_experiment_is_one_that_there_is(tmp_path, key, message, model):
     other = FIGURE | {key: model} if key == "runs_of" else {key: model}
@@ -28,9 +28,9 @@ def test_another_experiment_is_one_that_there_is(tmp_path, key, message, model):
         load(tmp_path, base=BASE, other=other)
 
 
-def test_like_in_a_circle_is_refused(tmp_path):
-    with pytest.raises(FedatlasError, match="key 'like'"):
-        load(tmp_path, a={"like": "paper-b"}, b={"like": "paper-a"})
+def test_extending_in_a_circle_is_refused(tmp_path):
+    with pytest.raises(FedatlasError, match="key 'extends'"):
+        load(tmp_path, a={"extends": "paper-b"}, b={"extends": "paper-a"})
 
 
 def test_only_shows_some_runs_in_the_order_asked_for(tmp_path):
@@ -53,12 +53,12 @@ def test_what_shows_other_runs_names_them_and_states_none(tmp_path, changes, mes
 
 
 def test_a_copy_that_shows_other_runs_leaves_those_of_its_model(tmp_path):
-    again = {"like": "paper-figure", "runs_of": "paper-other", "title": "g"}
-    other = {"like": "paper-base", "rounds": 60}
+    again = {"extends": "paper-figure", "runs_of": "paper-other", "title": "g"}
+    other = {"extends": "paper-base", "rounds": 60}
     experiments = load(tmp_path, base=BASE, other=other, figure=FIGURE, again=again)
     assert experiments["paper-figure"].rounds == 20
     assert experiments["paper-again"].rounds == 60
-    own = {"like": "paper-base", "runs_of": "paper-other", "title": "h"}
+    own = {"extends": "paper-base", "runs_of": "paper-other", "title": "h"}
     assert load(tmp_path, own=own)["paper-own"].rounds == 60
 
 
@@ -71,7 +71,7 @@ def with_rounds(**rounds):
 def test_rounds_of_a_run_come_along_with_it(tmp_path):
     base = with_rounds(two=60)
     base["runs"]["two"]["record_every"] = 7
-    other = {"like": "paper-base", "rounds": 40}
+    other = {"extends": "paper-base", "rounds": 40}
     experiments = load(tmp_path, base=base, figure=FIGURE, other=other)
     for name, others in (("paper-base", 20), ("paper-figure", 20), ("paper-other", 40)):
         found = experiments[name]

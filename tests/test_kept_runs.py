@@ -1,6 +1,7 @@
 """Which runs the atlas keeps from earlier selections, and which of them are stale."""
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -8,9 +9,11 @@ import pytest
 from fedatlas.errors import FedatlasError
 from fedatlas.plan.closure import code_digest
 from fedatlas.plan.kept import kept_runs
+from fedatlas.schema.experiment_files import Head
 
 PLAN = SimpleNamespace(
-    experiments={name: SimpleNamespace(runs={"avg": 1, "page": 2}) for name in ("demo-a", "demo-b")}
+    experiments={"demo-a": SimpleNamespace(runs={"avg": 1, "page": 2})},
+    heads=[Head(Path(f"{name}.yaml"), "demo", f"demo-{name}") for name in "ab"],
 )
 FRESH = {"code": "fedatlas.errors+fedatlas.files"}
 FRESH["digest"] = code_digest(*FRESH["code"].split("+"))
@@ -41,12 +44,14 @@ def test_other_runs_are_kept_and_those_of_changed_code_are_stale(kept):
         "demo-b/page": FRESH | {"digest": "that of other code"},
         "demo-b/gone": FRESH,
         "demo-c/avg": FRESH,
+        "demo-a/gone": FRESH,
         "demo-a/page": {"code": "fedatlas.algorithms.no_such", "digest": "of a method"},
     }
     assert kept(contents, {"demo-a": {"avg": "demo-a"}}) == {
+        "demo-a/gone": True,
         "demo-a/page": True,
         "demo-b/avg": False,
-        "demo-b/gone": True,
+        "demo-b/gone": False,
         "demo-b/page": True,
         "demo-c/avg": True,
     }

@@ -26,7 +26,6 @@ SNAKEMAKE
   Date: 2026-11-23 18:31:59
   Working directory: /data/fedatlas
 
-Left out: demo-broken: config/experiments/demo/broken.yaml, line 3: 'seeds' is missing
 Building DAG of jobs...
 Using shell: /usr/bin/bash
 Provided cores: 2
@@ -96,7 +95,6 @@ WorkflowError:
 At least one job did not complete successfully.
 """
 TOLD = [
-    "Left out: demo-broken: config/experiments/demo/broken.yaml, line 3: 'seeds' is missing",
     "results/atlas/atlas.nc: added demo-small",
     "A job failed, see logs/only.log",
     "Failed: rule train_run",

@@ -14,7 +14,6 @@ from fedatlas.errors import FedatlasError
 from fedatlas.plan.build import build_plan
 from fedatlas.plan.closure import SourceTree, code_digest, import_closure
 from fedatlas.plan.places import catalogue_files, find_projects
-from fedatlas.plan.stored import load_plan
 from fedatlas.projects import VARIABLE, added_sources, projects
 from fedatlas.schema.experiment_files import read_experiments
 from fedatlas.training.rehearsal import rehearse
@@ -111,17 +110,6 @@ def test_tables_of_times_lie_beside_the_experiment(tmp_path):
     folder = write_project(tmp_path, {"mine.yaml": EXPERIMENT + network})
     (declared,) = read_experiments(folder).values()
     assert declared.content["network"]["compute"]["file"] == str(tmp_path / "times.csv")
-
-
-def test_a_stored_plan_follows_its_files(config, tmp_path):
-    package = tmp_path / "package"
-    package.mkdir()
-    (package / "__init__.py").touch()
-    mine = write_project(tmp_path / "mine", {"experiments/a.yaml": EXPERIMENT})
-    assert "project-a" in load_plan(config, package, [mine]).experiments
-    assert "project-a" not in load_plan(config, package).experiments
-    write_project(mine, {"experiments/b.yaml": EXPERIMENT})
-    assert "project-b" in load_plan(config, package, [mine]).experiments
 
 
 # Which folders are projects.

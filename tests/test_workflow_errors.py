@@ -22,7 +22,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.plan.build import build_plan
 from fedatlas.plan.places import RESULTS
 from fedatlas.plan.results import experiment_files, traces
-from fedatlas.plan.selected import Selected, named_experiments, targets
+from fedatlas.plan.selected import Selected, plan_command, targets
 from fedatlas.schema.config import load_config
 from workflow_copy import ROOT, WorkflowCopy
 
@@ -60,9 +60,9 @@ def test_commands_of_the_documentation_are_understood(tmp_path, line):
     for file in [ROOT / "config" / "config.yaml", *(understood.configfile or ())]:
         update_config(declared, load_configfile(str(ROOT / file)))
     update_config(declared, parse_config(understood.config))
-    plan = whole_plan()
-    named = named_experiments(plan, arguments)
-    selected = Selected(plan, list(named) or load_config(declared).experiments)
+    configured = load_config(declared).experiments
+    plan, named = plan_command(arguments, configured, ROOT / "config")
+    selected = Selected(plan, list(named) or configured)
     groups = [name for name in understood.targets if name != "paper" and name not in named]
     assert set(groups) <= set(targets(plan))
     assert len(selected.results_of(*(groups or targets(plan)))) > 4

@@ -59,9 +59,9 @@ def report(
     """Write what was run, published numbers beside ours, verdicts and errata, as Markdown."""
     from fedatlas.pages.scope import read_scope
     from fedatlas.pages.summary import write_report
-    from fedatlas.plan.build import build_valid_plan
+    from fedatlas.plan.build import build_plan
 
-    plan = build_valid_plan(config, *projects())
+    plan = build_plan(config, *projects(), names=experiments)
     write_report(read_scope(plan, experiments), results, output, atlas)
 
 
@@ -85,14 +85,14 @@ def explorer(
 ) -> None:
     """Write the page on which the atlas is explored."""
     from fedatlas.pages.explorer import write_explorer
-    from fedatlas.plan.build import build_valid_plan
+    from fedatlas.plan.build import build_plan
     from fedatlas.plan.selected import runs_shown
     from fedatlas.store.checksums import check_sums
 
     for file in claims:
         check_sums(file.parent, [file])  # of a published folder
     if shows is None:
-        plan = build_valid_plan(config, *projects())
+        plan = build_plan(config, *projects())
         shown = runs_shown(plan, plan.experiments)
     else:
         shown = read_json(shows)

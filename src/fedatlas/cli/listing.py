@@ -16,21 +16,18 @@ def list_experiments(
     results: Annotated[Path, typer.Option(help="Results folder.")] = Path("results"),
 ) -> None:
     """List experiments: what each shows, of which figure, and whether it has verdicts here."""
-    from fedatlas.plan.stored import load_plan
+    from fedatlas.plan.build import build_plan
     from fedatlas.projects import projects
-    from fedatlas.schema.names import is_named
+    from fedatlas.schema.config import is_named
 
-    plan = load_plan(config, projects=projects())
+    plan = build_plan(config, *projects(), names=[names])
     found = {name: each for name, each in plan.experiments.items() if is_named(name, [names])}
-    faults = [fault for fault in plan.faults if is_named(fault.name, [names])]
-    if not found and not faults:
+    if not found:
         raise FedatlasError(f"'{names}' matches no experiment; `fedatlas list` names all")
-    width = max(map(len, found), default=0)
+    width = max(map(len, found))
     judged = {file.parent.name for file in results.glob("experiments/*/claims.csv")}
     for name, each in found.items():
         mark = "*" if name in judged else " "
         say(f"{mark} {name:<{width}}  {each.title} ({each.source})")
-    for fault in faults:
-        say(f"! {fault.name}: {fault.message}")
     if judged.intersection(found):
         say(f"* has verdicts in {results}, which `fedatlas summary` tells of.")

@@ -125,15 +125,14 @@ def _say_what_would_run(lines: list[str], status: Callable[[], int]) -> int:
         heeded = [steps.heed(line, now=0.0) for line in others]
         say("\n".join(line for line in heeded if line is not None))
         return ended
-    warnings = [line for line in others if line.startswith("Left out: ")]
-    say("\n".join([*warnings, *format_planned(jobs)]))
+    say("\n".join(format_planned(jobs)))
     return 0
 
 
 def diverged_of(experiments: list[str]) -> str:
     """Which runs of these experiments diverged: no failure, but nothing that could be judged."""
     from fedatlas.evaluation.divergence import format_divergence
-    from fedatlas.schema.names import is_named
+    from fedatlas.schema.config import is_named
 
     tables = sorted(Path("results").glob("experiments/*/table.csv"))
     return format_divergence(file for file in tables if is_named(file.parent.name, experiments))

@@ -27,16 +27,16 @@ def described(traces: Path, config: Path | None) -> "Atlas":
 
     if not (traces / "experiments").is_dir():
         return open_atlas(traces)
-    from fedatlas.plan.build import build_valid_plan
+    from fedatlas.plan.build import build_plan
     from fedatlas.store.results_atlas import ResultsAtlas
 
-    plan = build_valid_plan(config or shipped_configuration(), *projects())
+    held = {folder.name for folder in (traces / "experiments").iterdir()}
+    plan = build_plan(config or shipped_configuration(), *projects(), names=held)
     titles = {
         name: experiment.model_dump(mode="json", include={"title", "source", "notes", "dataset"})
         | {"runs": plan.run_titles(name)}
         for name, experiment in plan.experiments.items()
     }
     # A folder from elsewhere is no older state of this configuration.
-    held = {folder.name for folder in (traces / "experiments").iterdir()}
     ours = traces.resolve().parent == Path.cwd() or not held.isdisjoint(titles)
     return ResultsAtlas(traces, titles, plan if ours else None)

@@ -38,26 +38,24 @@ def spec(
 ) -> None:
     """Print a run's specification for `train --spec`, or what an experiment's file expands to."""
     from fedatlas.files import canonical_json
-    from fedatlas.plan.build import build_valid_plan
-    from fedatlas.schema.experiment_files import read_sound_experiments
+    from fedatlas.plan.build import build_plan, heads_in
+    from fedatlas.schema.experiment_files import read_experiments
     from fedatlas.schema.models import as_yaml
 
-    if "/" not in name:
-        experiments, faults = read_sound_experiments(
-            *(folder / "experiments" for folder in (config, *projects()))
-        )
-        if name not in experiments:
-            raise FedatlasError(
-                f"there is no experiment '{name}'{faults.why(name) or similar(name, experiments)}"
-            )
+    experiment = name.partition("/")[0]
+    folders = (folder / "experiments" for folder in (config, *projects()))
+    experiments = read_experiments(*folders, names=[experiment])
+    if experiment not in experiments:
+        known = [head.name for head in heads_in(config, *projects())]
+        raise FedatlasError(f"there is no experiment '{experiment}'{similar(experiment, known)}")
+    if name == experiment:
         where, content, _ = experiments[name]
         say(f"# {where}\n{as_yaml(content)}".rstrip())
         return
-    plan = build_valid_plan(config, *projects())
+    plan = build_plan(config, *projects(), names=[experiment])
     runs = {run.name: run for run in plan.runs.values()}
     if name not in runs:
-        why = plan.faults.why(name.partition("/")[0])
-        raise FedatlasError(f"there is no run '{name}'{why or similar(name, runs)}")
+        raise FedatlasError(f"there is no run '{name}'{similar(name, runs)}")
     say(canonical_json(runs[name].model_dump(mode="json")))
 
 

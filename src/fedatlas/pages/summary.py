@@ -112,11 +112,11 @@ def _overview(
     yield paragraph(_OPENING)
     yield "\n".join(item(f"*{kind}*: {text(means)}.") for kind, means in OUTCOMES.items())
     rows = [
-        [_heading(scope), str(len(own)), str(sum(map(len, scope.others.values())))]
+        [_heading(scope), str(len(own)), str(len(scope.others))]
         for scope in scopes
         if (own := outcomes[scope.key]) or scope.paper or scope.others
     ]
-    yield table(("paper", "experiments run", "not selected"), rows, numbers=(1, 2))
+    yield table(("paper", "experiments run", "files not selected"), rows, numbers=(1, 2))
     yield from _tallies(scopes, outcomes)
 
 
@@ -152,8 +152,7 @@ def _paper(scope: PaperScope, outcomes: Sequence[_Outcome], atlas: Path | None) 
     if scope.paper is not None:
         yield _reference(scope.paper)
     if not outcomes:
-        others = sum(map(len, scope.others.values()))
-        yield f"None of its {counted(others, 'experiment')} was selected."
+        yield f"None of its {counted(len(scope.others), 'file')} of experiments was selected."
         return
     yield from _what_was_run(outcomes)
     if scope.paper is not None:
@@ -163,7 +162,7 @@ def _paper(scope: PaperScope, outcomes: Sequence[_Outcome], atlas: Path | None) 
     yield from _judged([verdict for each in outcomes for verdict in each.verdicts])
     if scope.others:
         yield "### Not in this selection"
-        yield "\n".join(_others(*same) for same in scope.others.items())
+        yield f"{', '.join(map(code, scope.others))}."
     if scope.paper is not None and scope.paper.errata:
         yield "### Errata"
         yield _ERRATA
@@ -271,11 +270,6 @@ def _verdict_on(number: PublishedNumber, outcome: _Outcome) -> str:
             f"on '{claim}', where one is expected. Move it away and run again."
         )
     return text(found[0])
-
-
-def _others(dataset: str, sources: Mapping[str, str]) -> str:
-    told = ", ".join(f"{code(name)} ({text(source)})" for name, source in sources.items())
-    return item(f"{text(dataset)}: {told}.")
 
 
 def _judged(verdicts: Sequence[Verdict]) -> Iterator[str]:

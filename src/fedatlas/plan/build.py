@@ -3,12 +3,12 @@
 Imported when the workflow is parsed: light, no network, no data.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from fedatlas.algorithms import algorithm_class, algorithm_names, build_algorithm
 from fedatlas.data.catalogue import Catalogue, load_catalogue
@@ -25,10 +25,10 @@ from fedatlas.plan.checks import (
     check_tuning_seeds,
 )
 from fedatlas.plan.places import files_named
-from fedatlas.schema.experiment_files import Fault, Faults, load_valid_experiments
+from fedatlas.schema.config import is_named
+from fedatlas.schema.experiment_files import Head, find_heads, load_experiments
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.hyper_parameters import at_point, flat
-from fedatlas.schema.names import is_named
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.schema.papers import Paper, load_papers
 from fedatlas.schema.partitions import (
@@ -51,16 +51,16 @@ def group_of(experiment: str) -> str:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that the workflow may make, by name."""
+    """What the workflow makes of the experiments that were read, by name."""
 
     catalogue: Catalogue
     papers: dict[str, Paper]  # in the order of their file
+    heads: tuple[Head, ...]  # of all experiments there are
     experiments: dict[str, Experiment]
     runs: dict[tuple[str, str, str], RunSpec]  # (experiment, run, point) → specification
     partitions: dict[str, Partition]  # of every trial, by slug
     pooled: dict[str, VerticalPartition]  # rows on which an optimum is found, by rows_slug
     objectives: dict[str, LinearObjective]  # by slug, of which optima may be found
-    faults: Faults  # of experiments that are left out
 
     def run(self, experiment: str, run: str, point: str) -> RunSpec:
         """The specification of a training job."""
@@ -106,106 +106,64 @@ class Plan:
         }
 
     def select(self, patterns: Sequence[str]) -> list[str]:
-        """Experiments whose name matches one of the patterns.
-
-        FedatlasError for a pattern without any, and for one that selects an experiment that has a
-        fault, or may select it.
-        """
-        selected = [fault for fault in self.faults if any(map(fault.is_meant_by, patterns))]
-        if selected:
-            raise FedatlasError("\n".join(fault.message for fault in selected))
+        """Experiments whose name matches one of the patterns; FedatlasError for one without any."""
         for pattern in patterns:
             if not any(is_named(name, [pattern]) for name in self.experiments):
-                there = sorted({f"{group_of(name)}-*" for name in self.experiments})
+                known = [head.name for head in self.heads]
+                there = sorted({f"{group_of(name)}-*" for name in known})
                 raise FedatlasError(
-                    f"'{pattern}' matches no experiment{similar(pattern, self.experiments)}; "
+                    f"'{pattern}' matches no experiment{similar(pattern, known)}; "
                     f"there are: {', '.join(there)}. Experiments are targets of snakemake, or "
                     "stand in its configuration key 'experiments'"
                 )
         return [name for name in self.experiments if is_named(name, patterns)]
 
 
-def build_plan(config_folder: Path, *projects: Path) -> Plan:
-    """Read and validate data sets, papers and every experiment of these folders.
-
-    Projects need not have files of each kind. FedatlasError for the first fault.
-    """
-    plan = build_valid_plan(config_folder, *projects)
-    plan.faults.raise_first()
-    return plan
-
-
-def build_valid_plan(config_folder: Path, *projects: Path) -> Plan:
-    """As `build_plan`, of the experiments that are sound; the plan tells the faults of others."""
+def heads_in(config_folder: Path, *projects: Path) -> list[Head]:
+    """The files of experiments of these folders; FedatlasError for a folder that is not here."""
     if not config_folder.is_dir():
         raise FedatlasError(
             f"{config_folder.absolute()}: there is no such folder: name that of the workflow's "
             "configuration (fedatlas … --config ROOT/config)"
         )
+    return find_heads(*_experiments_of(config_folder, *projects))
+
+
+def _experiments_of(*folders: Path) -> list[Path]:
+    return [folder / "experiments" for folder in folders]
+
+
+def build_plan(config_folder: Path, *projects: Path, names: Iterable[str] = ("*",)) -> Plan:
+    """Read and validate data sets, papers and experiments of these folders, and what they need.
+
+    Projects need not have files of each kind. names: of experiments, or globs; other files are not
+    read. FedatlasError for the first fault in what is read.
+    """
+    heads = heads_in(config_folder, *projects)
     catalogue = load_catalogue(*files_named("datasets.yaml", config_folder, projects))
     papers = load_papers(*files_named("papers.yaml", config_folder, projects))
-    declared, faults = load_valid_experiments(
-        *(folder / "experiments" for folder in (config_folder, *projects))
-    )
-    planned: dict[str, _Jobs] = {}
-    for name, experiment in declared.items():
-        with faults.of(name):
-            planned[name] = _planned(name, experiment, declared, catalogue, papers)
-    for name in [name for name in declared if name not in planned]:
-        _drop_dependents(name, declared, planned, faults)
-    whole = _Jobs({}, {}, {}, {})
-    for jobs in planned.values():
-        whole.runs.update(jobs.runs)
-        whole.partitions.update(jobs.partitions)
-        whole.pooled.update(jobs.pooled)
-        whole.objectives.update(jobs.objectives)
-    return Plan(catalogue, papers, {name: declared[name] for name in planned}, *whole, faults)
+    experiments = load_experiments(*_experiments_of(config_folder, *projects), names=names)
+    plan = Plan(catalogue, papers, tuple(heads), experiments, {}, {}, {}, {})
+    for name in experiments:
+        _add_jobs(plan, name)
+    return plan
 
 
-class _Jobs(NamedTuple):
-    """One experiment's share of a plan."""
-
-    runs: dict[tuple[str, str, str], RunSpec]
-    partitions: dict[str, Partition]
-    pooled: dict[str, VerticalPartition]
-    objectives: dict[str, LinearObjective]
-
-
-def _drop_dependents(
-    broken: str, declared: Mapping[str, Experiment], planned: dict[str, _Jobs], faults: Faults
-) -> None:
-    """Drop what shows, or is tuned by, the runs of an experiment that cannot be used."""
-    for name in list(planned):
-        tuned_in = {run.tuned_in for run in declared[name].runs.values()}
-        if name in planned and broken in (declared[name].runs_of, *tuned_in):
-            del planned[name]
-            where = declared[name].where
-            faults.append(Fault(name, f"{where}: needs runs of {broken}{faults.why(broken)}"))
-            _drop_dependents(name, declared, planned, faults)
-
-
-def _planned(
-    name: str,
-    experiment: Experiment,
-    experiments: dict[str, Experiment],
-    catalogue: Catalogue,
-    papers: Mapping[str, Paper],
-) -> _Jobs:
+def _add_jobs(plan: Plan, name: str) -> None:
     """FedatlasError for what does not fit the catalogue, the papers or other experiments."""
-    jobs, where = _Jobs({}, {}, {}, {}), experiment.where
-    check_paper(experiment, papers, where)
+    experiment, catalogue = plan.experiments[name], plan.catalogue
+    where = experiment.where
+    check_paper(experiment, plan.papers, where)
     check_dataset(experiment, catalogue, where)
     check_tuning_seeds(experiment, where)
     check_costs(experiment, where)
     if experiment.runs_of is not None:
-        owner = experiments.get(experiment.runs_of)
-        if owner is None:
-            raise FedatlasError(f"{where}: needs runs of {experiment.runs_of}, which has a fault")
+        owner = plan.experiments[experiment.runs_of]
         if experiment.measures_suboptimality and not owner.measures_suboptimality:
             raise FedatlasError(
                 f"{where}: looks at suboptimality, which {experiment.runs_of} does not measure"
             )
-        return jobs
+        return
     check_graphs(experiment, where)
     for run_name, run in experiment.runs.items():
         check_name(run_name, f"{where}: run")
@@ -213,21 +171,18 @@ def _planned(
         check_partition(declared, catalogue, f"{where}: runs.{run_name}")
         for seed in declared.seeds:
             partition = declared.partition.of_seed(seed)
-            jobs.partitions[partition.slug] = partition
+            plan.partitions[partition.slug] = partition
             if declared.optimum:
                 rows = pooled_rows(partition)
-                jobs.pooled[rows.rows_slug] = jobs.partitions[rows.slug] = rows
+                plan.pooled[rows.rows_slug] = plan.partitions[rows.slug] = rows
         if isinstance(declared.objective, LinearObjective):
-            jobs.objectives[declared.objective.slug] = declared.objective
-        for combination in product(*run.grid.values()):
-            chosen = dict(zip(run.grid, combination, strict=True))
-            spec = _at_point(declared, chosen, experiments, catalogue)
-            if (name, run_name, spec.point) in jobs.runs:
+            plan.objectives[declared.objective.slug] = declared.objective
+        for spec in _points(plan, declared, run.grid):
+            if (name, run_name, spec.point) in plan.runs:
                 raise FedatlasError(f"{where}: runs.{run_name}.grid: lists '{spec.point}' twice")
-            jobs.runs[name, run_name, spec.point] = spec
+            plan.runs[name, run_name, spec.point] = spec
     for partition in validated_partitions(experiment):
-        jobs.partitions[partition.slug] = partition
-    return jobs
+        plan.partitions[partition.slug] = partition
 
 
 def validated_partitions(experiment: Experiment) -> list[VerticalPartition]:
@@ -245,7 +200,7 @@ def _specification(name: str, experiment: Experiment, run_name: str, run: RunCon
     partition = experiment.partition_of(run_name)
     tuning_seeds = experiment.tuning_seeds if experiment.chooses(run_name) else ()
     graphs = run.graphs
-    if run.algorithm in algorithm_names() and algorithm_class(run.algorithm).federation.on_graphs:
+    if run.algorithm in algorithm_names() and algorithm_class(run.algorithm).on_graphs:
         graphs = graphs or experiment.graphs
     return RunSpec(
         paper=experiment.paper,
@@ -270,32 +225,29 @@ def _specification(name: str, experiment: Experiment, run_name: str, run: RunCon
     )
 
 
-def _at_point(
-    declared: RunSpec,
-    chosen: dict[str, Any],
-    experiments: dict[str, Experiment],
-    catalogue: Catalogue,
-) -> RunSpec:
-    """The run at a point of its grid; of a run that is tuned elsewhere, without what is not known.
+def _points(plan: Plan, declared: RunSpec, grid: Mapping[str, Sequence[Any]]) -> Iterator[RunSpec]:
+    """The run at the points of its grid; one that is tuned elsewhere lacks what is not known.
 
     Which values are chosen is known when they are; here the first that is tried stands for them.
     """
-    where = f"{experiments[declared.experiment].where}: runs.{declared.run}"
-    values = at_point(declared.hyper_parameters, chosen, where)
+    where = f"{plan.experiments[declared.experiment].where}: runs.{declared.run}"
     taken: dict[str, Any] = {}
     if declared.tuned_in is not None:
-        check_tuning(declared, experiments, where)
-        other = experiments[declared.tuned_in].runs[declared.run]
+        check_tuning(declared, plan.experiments, where)
+        other = plan.experiments[declared.tuned_in].runs[declared.run]
         first = {key: tried[0] for key, tried in other.grid.items()}
         taken = at_point(other.hyper_parameters, first, where)
-    spec = declared.model_copy(update={"hyper_parameters": taken | values})
-    algorithm = build_algorithm(spec, where)
-    # As validated: 1e-2, which YAML reads as text, and 0.01 are one value and one name.
-    validated = algorithm.model_dump(mode="json", exclude_unset=True)
-    named = flat(validated)
     whole = TUNED if declared.tuned_in is not None else "only"
-    point = "_".join(f"{key}-{named[key]}" for key in chosen) or whole
-    check_name(point, f"{where}.grid")
-    check_samples(algorithm, spec, catalogue, where)
-    own = {key: value for key, value in validated.items() if key in values}
-    return spec.model_copy(update={"hyper_parameters": own, "point": point})
+    for combination in product(*grid.values()):
+        chosen = dict(zip(grid, combination, strict=True))
+        values = at_point(declared.hyper_parameters, chosen, where)
+        spec = declared.model_copy(update={"hyper_parameters": taken | values})
+        algorithm = build_algorithm(spec, where)
+        # As validated: 1e-2, which YAML reads as text, and 0.01 are one value and one name.
+        validated = algorithm.model_dump(mode="json", exclude_unset=True)
+        named = flat(validated)
+        point = "_".join(f"{key}-{named[key]}" for key in chosen) or whole
+        check_name(point, f"{where}.grid")
+        check_samples(algorithm, spec, plan.catalogue, where)
+        own = {key: value for key, value in validated.items() if key in values}
+        yield declared.model_copy(update={"hyper_parameters": own, "point": point})

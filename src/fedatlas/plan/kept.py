@@ -28,8 +28,10 @@ def kept_runs(plan: Plan, selected: Mapping[str, Collection[str]], results: Path
         experiment, _, run = name.partition("/")
         traces = results / "experiments" / experiment / "traces" / run
         if run not in selected.get(experiment, ()) and traces.is_dir():
+            # Of experiments that are not selected only the files' names are known.
             declared = plan.experiments.get(experiment)
-            gone = declared is None or run not in declared.runs
+            gone = not any(head.may_be(experiment) for head in plan.heads)
+            gone |= declared is not None and run not in declared.runs
             kept[name] = gone or _digest(made["code"]) != made["digest"]
     return canonical_json(kept)
 

@@ -1,5 +1,6 @@
 """What is made across the selected experiments: targets, the joined atlas, the summary."""
 
+import re
 from collections.abc import Collection, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any
 
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json
-from fedatlas.plan.build import Plan, group_of
+from fedatlas.plan.build import Plan, build_plan, group_of, heads_in
 from fedatlas.plan.kept import kept_runs
 from fedatlas.plan.places import RESULTS
 from fedatlas.plan.results import experiment_files, traces
@@ -16,21 +17,32 @@ from fedatlas.schema.papers import DEMO, OURS
 
 def targets(plan: Plan) -> list[str]:
     """What can be asked for by name: every paper, then every other folder but the demo's."""
-    groups = dict.fromkeys(map(group_of, plan.experiments))
+    groups = dict.fromkeys(sorted(head.group for head in plan.heads))
     return list(dict.fromkeys([*plan.papers, *(group for group in groups if group != DEMO)]))
 
 
-def named_experiments(plan: Plan, words: Sequence[str]) -> dict[str, list[str]]:
-    """Words of a command that name experiments, or are globs of names → these experiments.
+def plan_command(
+    words: Sequence[str],
+    selected: Sequence[str],
+    config_folder: Path,
+    *projects: Path,
+    named: bool = True,
+) -> tuple[Plan, dict[str, list[str]]]:
+    """The plan of what a command is about, and the experiments that words of it name.
 
-    Such words begin as names do, with a group and a hyphen. FedatlasError if one matches nothing.
+    Such words are names, or globs of names: they begin with a group and a hyphen. selected: what it
+    is about without any. named: whether there may be some. FedatlasError if one matches nothing.
     """
-    groups = set(map(group_of, plan.experiments))
-    return {
-        word: plan.select([word])
+    groups = {head.group for head in heads_in(config_folder, *projects)} if named else set()
+    globs = [
+        word
         for word in words
         if group_of(word) in groups.difference([word]) and not set("=/").intersection(word)
-    }
+    ]
+    # Of other experiments files may be asked for, or jobs.
+    within = re.findall(r"experiments?[/=]([a-z0-9-]+)", " ".join(words))
+    plan = build_plan(config_folder, *projects, names=[*(globs or selected), *within])
+    return plan, {word: plan.select([word]) for word in globs}
 
 
 def commands_name_experiments(workflow: Any, config: Any) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fedatlas.data.checksums import LOCK
 from fedatlas.errors import FedatlasError, NotReadNowError
-from fedatlas.plan.build import Plan, build_valid_plan
+from fedatlas.plan.build import Plan, build_plan
 from fedatlas.projects import projects
 from fedatlas.provenance.findings import MAKE_AGAIN, RUN_AGAIN, Checked, CheckResult, State
 from fedatlas.provenance.inputs import Inputs
@@ -30,7 +30,7 @@ def verify(
     how many are done. mirror: where own files may have changed; by default where they were.
     Raises FedatlasError if the configuration cannot be read, or if there is nothing to check.
     """
-    plan = build_valid_plan(config, *projects())
+    plan = build_plan(config, *projects())
     checks = list(_checks(results, plan, Inputs(results, lock, plan, mirror)))
     if not checks:
         raise FedatlasError(f"{results}: holds no traces, shards, data or atlas; run snakemake")

@@ -3,10 +3,11 @@
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic import field_validator
 
@@ -18,6 +19,19 @@ DEVICE_VARIABLE = "FEDATLAS_DEVICE"
 SEEDS_VARIABLE = "FEDATLAS_SEEDS"
 #: Names the configuration folder of the workflow that runs: its jobs may run another installation.
 CONFIG_VARIABLE = "FEDATLAS_CONFIG"
+
+#: How people name experiments: one name or glob or several, or None for all.
+Names: TypeAlias = str | Sequence[str] | None
+
+
+def listed(names: Names) -> list[str] | None:
+    """The names as a list; a text is one name."""
+    return None if names is None else [names] if isinstance(names, str) else list(names)
+
+
+def is_named(name: str, patterns: Iterable[str]) -> bool:
+    """Whether one of the patterns, a name or a glob, means this experiment."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 class WorkflowConfig(Model):

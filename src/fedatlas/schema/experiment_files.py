@@ -1,23 +1,30 @@
-"""Experiment files: YAML, read, expanded and completed.
+"""Experiment files: YAML, found by the names of experiments, read, expanded and completed.
 
 A folder of `config/experiments` is a group; `config/experiments/fedpage/tuned-a9a.yaml` is the
 experiment `fedpage-tuned-a9a`. A project's files need no folder: their group is `project`. A file
-may state several, see `fedatlas.schema.families`. One that is `like` another takes over all keys
-that it does not state; `network` may name an experiment, too.
+may declare several, see `fedatlas.schema.families`. One that `extends` another takes over all keys
+that it does not declare; `network` may name an experiment, too.
+
+Only the files of the experiments that are asked for are read, and those of experiments that these
+name. Of all others the head says how they are named.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedatlas.errors import FedatlasError
+from fedatlas.schema.config import is_named
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.families import expand
-from fedatlas.schema.inheritance import inheriting
 from fedatlas.schema.models import read_yaml, validated
+
+#: The group of experiments that lie in no folder of their own.
+PROJECT = "project"
+#: Key by which an experiment takes over another's keys, and its former name.
+EXTENDS, LIKE = "extends", "like"
 
 # What an experiment that shows another's runs takes over from it.
 _OF_RUNS = (
@@ -35,14 +42,10 @@ _OF_RUNS = (
 )
 
 
-#: The group of experiments that lie in no folder of their own.
-PROJECT = "project"
-
-
 class Declared(NamedTuple):
     """Where an experiment is declared, its content, and which of its keys are another experiment's.
 
-    inherited: key → the experiment that states it, by `like`.
+    inherited: key → the experiment that declares it.
     """
 
     where: str
@@ -50,116 +53,108 @@ class Declared(NamedTuple):
     inherited: Mapping[str, str] = {}
 
 
-class Fault(NamedTuple):
-    """Experiments that cannot be used, and why.
+class Head(NamedTuple):
+    """A file, and the name of its experiment.
 
-    name: of the experiment; has a `*` in place of each part that a file fills in from its lists, as
-    one that cannot be read does not tell.
+    name: has a `*` in place of each part that a family fills in from its lists.
     """
 
+    path: Path
+    group: str
     name: str
-    message: str
 
-    def is_meant_by(self, pattern: str) -> bool:
-        """Whether a name or glob selects it, or may."""
+    def may_be(self, pattern: str) -> bool:
+        """Whether a name or a glob of names may mean an experiment of the file."""
         if "*" not in self.name:
             return fnmatchcase(self.name, pattern)
-        first, second = self.name.partition("*")[0], re.split(r"[*?[]", pattern)[0]
-        return first.startswith(second) or second.startswith(first)
+        begin = re.split(r"[*?[]", pattern)[0]
+        if begin == pattern:
+            return fnmatchcase(pattern, self.name)
+        own = self.name.partition("*")[0]
+        return own.startswith(begin) or begin.startswith(own)
 
 
-class Faults(list[Fault]):
-    """What is wrong with experiments; the others are sound."""
-
-    @contextmanager
-    def of(self, name: str) -> Iterator[None]:
-        """Keep the FedatlasError with which this block ends as the experiment's fault."""
-        try:
-            yield
-        except FedatlasError as error:
-            self.append(Fault(name, str(error)))
-
-    def why(self, name: object) -> str:
-        """ "; …", where an experiment cannot be used; empty otherwise."""
-        found = [fault.message for fault in self if fault.name == name]
-        return f", since it cannot be used: {found[0]}" if found else ""
-
-    def raise_first(self) -> None:
-        """Raise FedatlasError if there is any."""
-        if self:
-            raise FedatlasError(self[0].message)
-
-
-def files_below(folders: Iterable[Path], *suffixes: str) -> list[Path]:
-    """Files in the folders and one level down; not those that editors and systems hide."""
-    patterns = [f"{place}.{suffix}" for place in ("*/*", "*") for suffix in suffixes]
-    return [
-        file
-        for folder in folders
-        for pattern in patterns
-        for file in folder.glob(pattern)
-        if not any(part.startswith(".") for part in file.relative_to(folder).parts)
-    ]
-
-
-def load_experiments(*folders: Path) -> dict[str, Experiment]:
-    """All experiments by name, `<group>-<name>`; FedatlasError names file, key and value."""
-    experiments, faults = load_valid_experiments(*folders)
-    faults.raise_first()
-    return experiments
-
-
-def load_valid_experiments(*folders: Path) -> tuple[dict[str, Experiment], Faults]:
-    """The experiments that can be read, and what is wrong with the others."""
-    experiments = {}
-    contents, faults = read_sound_experiments(*folders)
-    for name, (where, content, inherited) in contents.items():
-        with faults.of(name), inheriting(inherited):
-            experiments[name] = validated(Experiment, content, where).declared_in(where)
-    return experiments, faults
-
-
-def read_experiments(*folders: Path) -> dict[str, Declared]:
-    """By name, where each experiment is given and its content: expanded, but not yet validated."""
-    contents, faults = read_sound_experiments(*folders)
-    faults.raise_first()
-    return contents
-
-
-def read_sound_experiments(*folders: Path) -> tuple[dict[str, Declared], Faults]:
-    """As `read_experiments`, of those that can be read, and what is wrong with the others."""
-    declared: dict[str, Declared] = {}
-    faults = Faults()
-    for path in files_below(folders, "yaml", "yml"):
-        group = PROJECT if path.parent in folders else path.parent.name
-        with faults.of(_names_in(path, group)):
-            for name, one in _read_file(path, group).items():
-                with faults.of(name):
-                    if name in declared:
-                        raise FedatlasError(
-                            f"{one.where}: '{name}' is declared in {declared[name].where}, too"
-                        )
-                    declared[name] = one
-    if not declared and not faults:
+def find_heads(*folders: Path) -> list[Head]:
+    """All files of experiments in these folders; FedatlasError if there is none."""
+    heads = []
+    for file in _files_below(folders):
+        group = PROJECT if file.parent in folders else file.parent.name
+        heads.append(Head(file, group, f"{group}-{_name_in(file)}"))
+    if not heads:
         where = " and ".join(map(str, folders))
         raise FedatlasError(f"{where}: no experiment is there (expected <group>/<name>.yaml)")
-    for fault in faults:
-        declared.pop(fault.name, None)
-    # In the order that files of their own would have, whichever file states them.
-    contents = {name: declared[name] for name in sorted(declared, key=lambda name: f"{name}.yaml")}
-    complete: dict[str, Declared] = {}
-    for name in contents:
-        with faults.of(name):
-            complete[name] = _complete(name, contents, faults)
-    found: dict[str, Declared] = {}
-    for name, (where, content, inherited) in complete.items():
-        with faults.of(name):
-            with_runs = _with_runs(where, content, complete, faults)
-            found[name] = Declared(where, _with_network(where, with_runs, complete), inherited)
-    return found, faults
+    return heads
 
 
-def _read_file(path: Path, group: str) -> dict[str, Declared]:
+def _files_below(folders: Iterable[Path]) -> Iterator[Path]:
+    """Files in the folders and one level down; not those that editors and systems hide."""
+    for folder in folders:
+        for pattern in ("*/*.yaml", "*/*.yml", "*.yaml", "*.yml"):
+            for file in folder.glob(pattern):
+                if not any(part.startswith(".") for part in file.relative_to(folder).parts):
+                    yield file
+
+
+def _name_in(file: Path) -> str:
+    """The name in a family's head, or that of the file."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):  # which its reader explains
+        return file.stem
+    if not re.search(r"\blists\b", text) or "name" not in text:
+        return file.stem
+    declared = re.search(r"^name: *[\"']?([\w{}.\[\]-]+)[\"']? *(?:#.*)?$", text, re.MULTILINE)
+    return re.sub(r"(\{[^{}]*\})+", "*", declared[1]) if declared else "*"
+
+
+def load_experiments(*folders: Path, names: Iterable[str] = ("*",)) -> dict[str, Experiment]:
+    """The experiments that the names or globs mean, and those whose runs these need, by name.
+
+    They are sorted as files of their own would be. FedatlasError names file, key and value.
+    """
+    names = list(names)
+    declared = read_experiments(*folders, names=names)
+    waiting = [name for name in declared if is_named(name, names)]
+    found: dict[str, Experiment] = {}
+    for name in waiting:  # which grows
+        if name in declared and name not in found:
+            where, content, inherited = declared[name]
+            context = {"where": where, "inherited": inherited}
+            found[name] = experiment = validated(Experiment, content, where, context)
+            needed = (experiment.runs_of, *(run.tuned_in for run in experiment.runs.values()))
+            waiting += filter(None, needed)
+    return {name: found[name] for name in declared if name in found}
+
+
+def read_experiments(*folders: Path, names: Iterable[str] = ("*",)) -> dict[str, Declared]:
+    """What `load_experiments` validates: expanded and completed; with the experiments named there.
+
+    FedatlasError for a file that cannot be read, and for names of experiments that are not there.
+    """
+    unread, waiting = find_heads(*folders), list(names)
+    declared: dict[str, Declared] = {}
+    wanted: set[str] = set()
+    for pattern in waiting:  # which grows
+        for head in [head for head in unread if head.may_be(pattern)]:
+            unread.remove(head)
+            for name, one in _read_file(head).items():
+                if name in declared:
+                    raise FedatlasError(
+                        f"{one.where}: '{name}' is declared in {declared[name].where}, too"
+                    )
+                declared[name] = one
+        for name in declared.keys() - wanted:
+            if fnmatchcase(name, pattern):
+                wanted.add(name)
+                waiting += _named_in(declared[name].content)
+    # In the order that files of their own would have, whichever file declares them.
+    ordered = sorted(wanted, key=lambda name: f"{name}.yaml")
+    complete = {name: _complete(name, declared) for name in ordered}
+    return {name: _with_others(one, complete) for name, one in complete.items()}
+
+
+def _read_file(head: Head) -> dict[str, Declared]:
+    path, group, _ = head
     content = read_yaml(path)
     if not isinstance(content, dict):
         raise FedatlasError(f"{path}: must be a mapping of keys to values")
@@ -170,9 +165,10 @@ def _read_file(path: Path, group: str) -> dict[str, Declared]:
                 f"{path}: '{stem}': experiments are named <group>/<name>.yaml in small letters "
                 "and digits, with hyphens in the name only: rename it"
             )
-        name = f"{group}-{stem}"
-        where = f"{path} ({name})" if "lists" in content else str(path)
-        found[name] = Declared(where, _with_tables(expanded, path.parent))
+        where = f"{path} ({group}-{stem})" if "lists" in content else str(path)
+        if LIKE in expanded and EXTENDS not in expanded:
+            expanded[EXTENDS] = expanded.pop(LIKE)
+        found[f"{group}-{stem}"] = Declared(where, _with_tables(expanded, path.parent))
     return found
 
 
@@ -187,55 +183,50 @@ def _with_tables(value: Any, folder: Path) -> Any:
     return {key: _with_tables(item, folder) for key, item in value.items()}
 
 
-def _names_in(path: Path, group: str) -> str:
-    """Of the experiments in a file that may not be readable; see `Fault`."""
-    name = path.stem
-    with suppress(OSError, UnicodeDecodeError):
-        declared = re.search(
-            r"^name:[ \t]*([^#\n]+)", path.read_text(encoding="utf-8"), re.MULTILINE
-        )
-        if declared is not None:
-            name = re.sub(r"\{[^{}]*\}", "*", declared[1].strip().strip("'\""))
-    return f"{group}-{name}"
+def _named_in(content: Mapping[str, Any]) -> list[str]:
+    """The experiments that an experiment names; what is no name is refused later."""
+    runs = content.get("runs")
+    runs = list(runs.values()) if isinstance(runs, dict) else []
+    tuned_in = [run.get("tuned_in") for run in runs if isinstance(run, dict)]
+    named = [content.get(key) for key in (EXTENDS, "runs_of", "network")] + tuned_in
+    return [name for name in named if isinstance(name, str)]
 
 
 def _complete(
-    name: str, contents: Mapping[str, Declared], faults: Faults, passed: tuple[str, ...] = ()
+    name: str, contents: Mapping[str, Declared], passed: Collection[str] = ()
 ) -> Declared:
-    """With what it takes over from the experiment that it is `like`."""
+    """With what it takes over from the experiment that it extends."""
     where, content, _ = contents[name]
-    model = content.get("like")
+    model = content.get(EXTENDS)
     if model is None:
         return contents[name]
     if not isinstance(model, str) or model not in contents or model in (*passed, name):
-        raise FedatlasError(
-            f"{where}: key 'like': '{model}' is no other experiment{faults.why(model)}"
-        )
-    declared = {key: value for key, value in content.items() if key != "like"}
-    _, taken, owners = _complete(model, contents, faults, (*passed, name))
+        raise FedatlasError(f"{where}: key '{EXTENDS}': '{model}' is no other experiment")
+    declared = {key: value for key, value in content.items() if key != EXTENDS}
+    _, taken, owners = _complete(model, contents, (*passed, name))
     if "runs_of" in declared:
         taken = {key: value for key, value in taken.items() if key not in _OF_RUNS}
     inherited = {key: owners.get(key, model) for key in taken if key not in declared}
     return Declared(where, taken | declared, inherited)
 
 
-def _with_network(
-    where: str, content: dict[str, Any], contents: Mapping[str, Declared]
-) -> dict[str, Any]:
-    """The content with the network of another experiment, where it names one in place of it."""
+def _with_others(one: Declared, contents: Mapping[str, Declared]) -> Declared:
+    """With the runs of the experiment that it shows, and the network of one that it names."""
+    content = _with_runs(one.where, one.content, contents)
     other = content.get("network")
-    if not isinstance(other, str):
-        return content
-    network = contents[other].content.get("network") if other in contents else None
-    if not isinstance(network, dict):
-        raise FedatlasError(
-            f"{where}: key 'network': '{other}' is no other experiment that states a network"
-        )
-    return content | {"network": network}
+    if isinstance(other, str):
+        network = contents[other].content.get("network") if other in contents else None
+        if not isinstance(network, dict):
+            raise FedatlasError(
+                f"{one.where}: key 'network': '{other}' is no other experiment that declares a "
+                "network"
+            )
+        content = content | {"network": network}
+    return one._replace(content=content)
 
 
 def _with_runs(
-    where: str, content: dict[str, Any], contents: Mapping[str, Declared], faults: Faults
+    where: str, content: dict[str, Any], contents: Mapping[str, Declared]
 ) -> dict[str, Any]:
     """The content with what decides the runs, which may be another experiment's."""
     other = content.get("runs_of")
@@ -250,7 +241,6 @@ def _with_runs(
     if not known or "runs_of" in contents[other].content:
         raise FedatlasError(
             f"{where}: key 'runs_of': '{other}' is no experiment with runs of its own"
-            f"{faults.why(other)}"
         )
     taken = {key: value for key, value in contents[other].content.items() if key in _OF_RUNS}
     runs, only = taken.get("runs"), content.get("only")

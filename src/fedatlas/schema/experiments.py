@@ -15,10 +15,9 @@ from pydantic import (
 )
 
 from fedatlas.schema.claims import Claim
-from fedatlas.schema.federation import federation_of, why_not_counted
+from fedatlas.schema.counted import measured_by, why_not_counted
 from fedatlas.schema.figures import EFFECTIVE_STEP_SIZE, Figure
 from fedatlas.schema.graphs import Graphs
-from fedatlas.schema.inheritance import inherited_keys
 from fedatlas.schema.models import Model, in_full
 from fedatlas.schema.network_model import NetworkModel
 from fedatlas.schema.objectives import (
@@ -97,10 +96,15 @@ class Experiment(Model):
     validation: BackendComparison | None = None
 
     #: See `fedatlas.schema.experiment_files`.
-    resolved_before: ClassVar[tuple[str, ...]] = ("like", "lists", "name")
+    resolved_before: ClassVar[tuple[str, ...]] = ("extends", "like", "lists", "name")
 
     _where: str = PrivateAttr(default="")
-    _inherited: Mapping[str, str] = PrivateAttr(default_factory=inherited_keys)
+    _inherited: Mapping[str, str] = PrivateAttr(default={})
+
+    def model_post_init(self, context: Any) -> None:
+        """Keep where it is declared and which keys are another's, which no file says."""
+        if context:
+            self._where, self._inherited = context["where"], context["inherited"]
 
     @field_validator("seeds", mode="before")
     @classmethod
@@ -112,13 +116,8 @@ class Experiment(Model):
         """The file that states it, as errors name it."""
         return self._where
 
-    def declared_in(self, where: str) -> Self:
-        """The same, with the file that states it."""
-        self._where = where
-        return self
-
     def remedy(self, key: str, empty: str = "null") -> str:
-        """How to be rid of a key: another experiment's, by `like`, cannot be removed here."""
+        """How to be rid of a key: another experiment's, by `extends`, cannot be removed here."""
         other = self._inherited.get(key)
         return f"inherited from {other}: write `{key}: {empty}`" if other else "remove it"
 
@@ -398,14 +397,12 @@ class Experiment(Model):
 
     def _measured(self, run: str) -> tuple[str, ...]:
         """What a run measures."""
-        objective = self.objective_of(run)
-        federation = federation_of(
+        return measured_by(
+            self.objective_of(run),
             self.partition_of(run).kind,
             on_graphs=self.graphs is not None or self.runs[run].graphs is not None,
-            min_max=objective.min_max,
             backend=self.runs[run].backend,
         )
-        return federation.measures(objective)
 
     def lacks(self, run: str, cost: str, on_graphs: bool | None = None) -> str:
         """Why a run does not count a cost; empty if it does.

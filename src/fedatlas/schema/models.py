@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
@@ -177,15 +177,18 @@ def read_json(path: Path) -> Any:
         raise FedatlasError(f"{path}: cannot be read as JSON: {error}. Make it again.") from None
 
 
-def validated(model: type[M], value: Any, where: str) -> M:
+def validated(
+    model: type[M], value: Any, where: str, context: Mapping[str, Any] | None = None
+) -> M:
     """Build `model` from plain data; every error is listed with its key, value and remedy.
 
-    model: a Model, or a union of Models that one of their keys tells apart.
+    model: a Model, or a union of Models that one of their keys tells apart. context: what its
+    validators are told besides.
     """
     try:
         if isinstance(model, type):
-            return model.model_validate(value)
-        return TypeAdapter(model).validate_python(value)
+            return model.model_validate(value, context=context)
+        return TypeAdapter(model).validate_python(value, context=context)
     except ValidationError as error:
         lines = [_explain(model, item, where, value) for item in error.errors()]
         raise FedatlasError("\n".join(lines)) from None

@@ -9,7 +9,7 @@ import xarray as xr
 
 from fedatlas.errors import FedatlasError, similar
 from fedatlas.plain_text import printable
-from fedatlas.schema.names import Names, is_named, listed
+from fedatlas.schema.config import Names, is_named, listed
 from fedatlas.store.trace import judged
 from fedatlas.store.views import with_costs
 

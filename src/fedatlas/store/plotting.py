@@ -12,9 +12,9 @@ from matplotlib.figure import Figure as Canvas
 from fedatlas.evaluation.selection import Choice
 from fedatlas.figures.convergence import compose
 from fedatlas.figures.style import DOTS_PER_INCH, STYLE, Shown, as_written, draw
+from fedatlas.schema.config import Names, listed
 from fedatlas.schema.figures import Figure
 from fedatlas.schema.models import validated
-from fedatlas.schema.names import Names, listed
 from fedatlas.store.atlas import Atlas
 from fedatlas.store.compared import RunName, format_names, measured
 

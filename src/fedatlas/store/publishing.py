@@ -16,8 +16,8 @@ from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.verdicts import read_verdicts, verdict_summary, verdicts_to_csv
 from fedatlas.files import canonical_json, write_text
 from fedatlas.markdown import counted, paragraph, text
+from fedatlas.schema.config import Names, is_named, listed
 from fedatlas.schema.models import read_json
-from fedatlas.schema.names import Names, is_named, listed
 from fedatlas.store.atlas import Atlas
 from fedatlas.store.checksums import NAME as SUMS
 from fedatlas.store.checksums import not_vouched_for, write_sums

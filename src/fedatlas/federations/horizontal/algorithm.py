@@ -1,0 +1,74 @@
+"""Shared by all methods over clients with whole samples."""
+
+from typing import Any, ClassVar, Self
+
+from pydantic import PositiveFloat, PositiveInt, model_validator
+
+from fedatlas.errors import FedatlasError
+from fedatlas.federations.algorithm import Algorithm
+from fedatlas.schema.partitions import HorizontalPartition
+from fedatlas.schema.runs import RunSpec
+
+
+class HorizontalAlgorithm(Algorithm):
+    """A server and clients, of which some take part in every round.
+
+    The problem is a HorizontalProblem, the network a StarNetwork; a state has a field `x`, the
+    server's model (d,).
+    """
+
+    partition_kind: ClassVar[str] = "horizontal"
+
+    clients_per_round: PositiveInt
+
+    def point(self, state: Any, network: Any) -> Any:
+        """The server's model."""
+        return state.x
+
+    def check_run(self, spec: RunSpec) -> None:
+        """There must be enough clients."""
+        partition = spec.partition
+        assert isinstance(partition, HorizontalPartition)
+        if self.clients_per_round > partition.clients:
+            raise FedatlasError(
+                f"'clients_per_round' is {self.clients_per_round}, but the partition has only "
+                f"{partition.clients} clients"
+            )
+
+
+class LocalStepsAlgorithm(HorizontalAlgorithm):
+    """Methods whose rounds are K local steps and one of the server along their mean.
+
+    S = clients_per_round, K = local_steps, b = batch_size (None: full local gradients),
+    η_l = local_step_size, η_g = global_step_size, η̃ = effective_step. Where η̃ is declared, η_g is
+    η̃/(K η_l); otherwise η_g is 1 by default.
+    """
+
+    local_steps: PositiveInt
+    local_step_size: PositiveFloat
+    global_step_size: PositiveFloat | None = None
+    effective_step: PositiveFloat | None = None
+    batch_size: PositiveInt | None = None
+
+    @property
+    def effective_step_size(self) -> float:
+        """η̃ = K η_g η_l."""
+        if self.effective_step is not None:
+            return self.effective_step
+        return self.local_steps * (self.global_step_size or 1.0) * self.local_step_size
+
+    @property
+    def server_step_size(self) -> float:
+        """η_g."""
+        if self.effective_step is not None:
+            return self.effective_step / (self.local_steps * self.local_step_size)
+        return self.global_step_size or 1.0
+
+    @model_validator(mode="after")
+    def _one_of_them_is_stated(self) -> Self:
+        if self.effective_step is not None and self.global_step_size is not None:
+            raise ValueError(
+                "effective_step and global_step_size are both declared, and one gives the other: "
+                "remove one of them"
+            )
+        return self
