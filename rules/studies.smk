@@ -121,7 +121,7 @@ rule compute_budgets:
 rule draw_budgets:
     input:
         budgets="<results>/experiments/{experiment}/budgets.nc",
-        code=code_of("fedatlas.figures.budgets", "fedatlas.evaluation.budgets"),
+        code=code_of("fedatlas.figures.budgets", "fedatlas.evaluation.study_files"),
     output:
         svg=reported("budgets.svg"),
         png="<results>/experiments/{experiment}/budgets.png",

@@ -8,11 +8,9 @@ from matplotlib.colors import to_hex
 
 from experiment_files import plan_of_all
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.budgets import read_budgets
-from fedatlas.evaluation.claims.budget_falls import BudgetFallsTest
-from fedatlas.evaluation.claims.budget_order import BudgetOrderTest
-from fedatlas.evaluation.claims.delta_reaches_one import DeltaReachesOneTest
+from fedatlas.evaluation.claims.study_value import StudyValueTest
 from fedatlas.evaluation.results import Results
+from fedatlas.evaluation.study_files import read_budgets
 from fedatlas.figures.budgets import compose
 from fedatlas.schema.studies import BudgetStudy
 from fedatlas.store.netcdf import write_netcdf
@@ -109,13 +107,13 @@ def test_shorter_runs_end_in_nan_not_in_zeros():
     of_kang = budgets["epsilon"].isel(case=budgets["run"].to_numpy() == "kang-2021")
     assert np.isnan(of_kang[:, 100:]).all() and np.isfinite(of_kang[:, :100]).all()
     (finding,) = judged(
-        BudgetOrderTest(kind="budget_order", smaller="kang-2021", than=("s1-0.1",)), budgets
+        StudyValueTest(kind="budget_order", smaller="kang-2021", than=("s1-0.1",)), budgets
     )
     assert "kang-2021 19.6" in finding.evidence
 
 
 def test_order_is_of_one_delta():
-    test = BudgetOrderTest(
+    test = StudyValueTest(
         kind="budget_order", smaller="kang-2021", than=("yan-2024", "s1-0.1", "wang-basar-2023")
     )
     same, pure, other = judged(test, of_figure())
@@ -126,7 +124,7 @@ def test_order_is_of_one_delta():
 
 
 def test_order_goes_by_the_first_accounting_and_names_the_others():
-    test = BudgetOrderTest(
+    test = StudyValueTest(
         kind="budget_order", smaller="s1-0.1", than=("s2-0.9996", "chen-wang-zhang-2024")
     )
     s2, quantised = judged(test, of_figure())
@@ -162,7 +160,7 @@ def test_clipped_runs_have_a_bound_without_assumption():
 
 
 def test_equal_budgets_are_not_smaller():
-    test = BudgetOrderTest(
+    test = StudyValueTest(
         kind="budget_order", smaller="wang-zhang-2024", than=("chen-wang-zhang-2024",)
     )
     (finding,) = judged(test, of_figure())
@@ -173,20 +171,20 @@ def test_delta_of_ternary_messages():
     kind, run = "delta_reaches_one", "wang-basar-2023"
     # Own value as sent: Σ_k 0.1 k/(55 · 14.5) is 1 at 127; own value exact: at 808.
     for after, tolerance, outcome in ((127, 0, "reproduced"), (120, 6, "contradicted")):
-        test = DeltaReachesOneTest(kind=kind, run=run, after=after, tolerance=tolerance)
+        test = StudyValueTest(kind=kind, run=run, after=after, tolerance=tolerance)
         (finding,) = judged(test, of_figure())
         assert finding.outcome == outcome
         assert "after 127" in finding.evidence and "after 808" in finding.evidence
-    fitted = DeltaReachesOneTest(kind=kind, run=run, after=127, tolerance=0, fitted="r was fitted")
+    fitted = StudyValueTest(kind=kind, run=run, after=127, tolerance=0, fitted="r was fitted")
     (finding,) = judged(fitted, of_figure())
     assert finding.outcome == "not testable" and finding.evidence.endswith("r was fitted")
-    test = DeltaReachesOneTest(kind=kind, run="kang-2021", after=800, tolerance=10)
+    test = StudyValueTest(kind=kind, run="kang-2021", after=800, tolerance=10)
     (finding,) = judged(test, of_figure())
     assert finding.outcome == "contradicted" and "never (0.02)" in finding.evidence
 
 
 def test_a_single_rise_refutes_a_fall():
-    test = BudgetFallsTest(kind="budget_falls", run="s1-0.1", from_horizon=30)
+    test = StudyValueTest(kind="budget_falls", run="s1-0.1", from_horizon=30)
     falling = of_figure().copy(deep=True)
     case = int(np.flatnonzero(falling["run"].to_numpy() == "s1-0.1")[0])
     falling["final_epsilon"][case] = np.linspace(9, 1, 60)
@@ -213,7 +211,7 @@ def test_without_the_floor_only_the_law_is_left():
         drawn = np.floor(samples(horizons) - 1) + 1
         assert whole == pytest.approx(floored * drawn / samples(horizons))
     assert np.isnan(first("provable", "unfloored_epsilon")).all()
-    test = BudgetFallsTest(kind="budget_falls", run="s2-0.9996", from_horizon=30, floor=False)
+    test = StudyValueTest(kind="budget_falls", run="s2-0.9996", from_horizon=30, floor=False)
     (finding,) = judged(test, of_figure())
     assert "samples not rounded down" in finding.evidence
 
@@ -224,13 +222,13 @@ def test_a_study_may_leave_accountings_out():
     budgets = compute_budgets(literal, study)
     assert budgets["accounting"].values[0] == "form (4)/(6), by parts" and budgets["first"].all()
     (finding,) = judged(
-        BudgetOrderTest(kind="budget_order", smaller="s2-literal", than=("yan-2024",)), budgets
+        StudyValueTest(kind="budget_order", smaller="s2-literal", than=("yan-2024",)), budgets
     )
     assert finding.outcome == "reproduced" and "315.0" in finding.evidence
 
 
 def test_a_run_without_a_budget_is_refused():
-    test = BudgetFallsTest(kind="budget_falls", run="nobody", from_horizon=30)
+    test = StudyValueTest(kind="budget_falls", run="nobody", from_horizon=30)
     with pytest.raises(FedatlasError, match="'nobody' accounts for no privacy"):
         list(judged(test, of_figure()))
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.claims.gap_widens import GapWidensTest
+from fedatlas.evaluation.claims.lead import LeadTest
 from judging import verdict
 from trace_factory import tiered_trace
 
@@ -175,4 +175,4 @@ def test_runs_that_were_all_lost_cannot_be_compared():
 )
 def test_gaps_that_make_no_sense_are_refused(change, message):
     with pytest.raises(ValidationError, match=message):
-        GapWidensTest.model_validate(WIDENS | change)
+        LeadTest.model_validate(WIDENS | change)

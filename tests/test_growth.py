@@ -5,10 +5,8 @@ import pytest
 from pydantic import ValidationError
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.best_points import best_by_others
-from fedatlas.evaluation.claims.growth import GrowthTest
-from fedatlas.evaluation.claims.rate import RateTest
-from fedatlas.evaluation.levels import Crossings
+from fedatlas.evaluation.claims.slope import SlopeTest
+from fedatlas.evaluation.levels import Crossings, best_by_others
 from judging import verdict
 from trace_factory import make_trace
 
@@ -78,7 +76,7 @@ def test_growth_needs_clients_that_rise():
     }
     assert verdict(growth(0.5), **short).outcome == "not testable"
     with pytest.raises(ValidationError, match="compare_with needs a run for each"):
-        GrowthTest(**growth(0.5, compare_with=("e",)))
+        SlopeTest(**growth(0.5, compare_with=("e",)))
 
 
 def rate(power: float, targets=(0.2, 0.1, 0.05)):
@@ -107,7 +105,7 @@ def test_growth_with_accuracy_against_the_theorems_power(true, claimed, expected
 
 def test_targets_must_fall_and_be_met():
     with pytest.raises(ValidationError, match="targets: must fall"):
-        RateTest(**rate(1, (0.1, 0.2)))
+        SlopeTest(**rate(1, (0.1, 0.2)))
     never = falling(1e6 * SPREAD)
     assert "the budget is too small" in verdict(rate(1), a=never).evidence
     assert "it starts there" in verdict(rate(1, (2.0, 0.5)), a=falling(SPREAD)).evidence
@@ -146,9 +144,7 @@ def test_no_seed_chooses_its_own_point():
         "slow": np.array([1.0, 1.0, 1.0, 1.0]),
         "never": np.full(4, np.inf),
     }
-    found, chosen = best_by_others(
-        {name: Crossings(cost, cost, cost) for name, cost in costs.items()}
-    )
+    found, chosen = best_by_others([Crossings(cost, cost, cost) for cost in costs.values()])
     assert chosen.tolist() == [0, 0, 0, 0] and found.cost.tolist() == [0, 0, 0, 9]
 
 

@@ -21,7 +21,7 @@ from fedatlas.data.catalogue import load_catalogue
 from fedatlas.data.prepare import prepare
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.results import Results
-from fedatlas.evaluation.stationary_points import (
+from fedatlas.evaluation.study_files import (
     StationaryPoint,
     Surface,
     read_surface,

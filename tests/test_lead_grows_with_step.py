@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.claims.lead_grows_with_step import LeadGrowsWithStepTest
+from fedatlas.evaluation.claims.lead import LeadTest
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.selection import choices, select
 from fedatlas.evaluation.verdicts import judge
@@ -217,8 +217,8 @@ def test_seeds_must_be_pairs():
 )
 def test_claims_that_make_no_sense_are_refused(change, message):
     with pytest.raises(ValidationError, match=message):
-        LeadGrowsWithStepTest.model_validate(GROWS | change)
+        LeadTest.model_validate(GROWS | change)
 
 
 def test_it_looks_at_no_chosen_point():
-    assert not LeadGrowsWithStepTest.model_validate(GROWS).of_choice
+    assert not LeadTest.model_validate(GROWS).of_choice

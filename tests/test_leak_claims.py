@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.claims.beyond_data import BeyondDataTest
-from fedatlas.evaluation.claims.leak_stands import COLUMNS, LeakStandsTest, read_leaks
+from fedatlas.evaluation.claims.study_value import StudyValueTest
 from fedatlas.evaluation.comma_separated import to_csv
 from fedatlas.evaluation.results import Results
+from fedatlas.evaluation.study_files import LEAKS_COLUMNS, read_leaks
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.studies.leaks import AttackResult, find_leaks
 
@@ -26,11 +26,11 @@ def results(tmp_path_factory) -> Results:
 
 
 def judged(results: Results, attack: str, who: str = ""):
-    return list(LeakStandsTest(kind="leak_stands", attack=attack, who=who).judge(results))
+    return list(StudyValueTest(kind="leak_stands", attack=attack, who=who).judge(results))
 
 
 def test_columns_are_those_of_the_study():
-    assert tuple(field.name for field in fields(AttackResult)) == COLUMNS
+    assert tuple(field.name for field in fields(AttackResult)) == LEAKS_COLUMNS
 
 
 def test_a_successful_attack_contradicts(results):
@@ -56,5 +56,5 @@ def test_an_attack_that_the_audit_lacks_is_named(results):
 
 
 def test_algebra_is_not_testable():
-    (found,) = BeyondDataTest(kind="beyond_data", reason="algebra").judge(Results({}, {}, 0.1))
+    (found,) = StudyValueTest(kind="beyond_data", reason="algebra").judge(Results({}, {}, 0.1))
     assert (found.outcome, found.evidence) == ("not testable", "algebra")

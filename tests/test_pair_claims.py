@@ -7,10 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.claims.better_final import BetterFinalTest
-from fedatlas.evaluation.claims.cost_to_target import CostToTargetTest
-from fedatlas.evaluation.claims.equal_final import EqualFinalTest
-from fedatlas.evaluation.claims.order import OrderTest
+from fedatlas.evaluation.claims.compared import ComparisonTest
 from judging import outcomes, verdict, verdicts
 from trace_factory import (
     auroc_trace,
@@ -207,7 +204,7 @@ def test_costs_that_no_two_runs_share_cannot_be_compared():
     a, late = levels_trace(SIX), make_trace([[1.0, 0.1]] * 6, schedule=[300, 400])
     found = verdict(order("faster"), a=a, b=late)
     assert found.outcome == "not testable"
-    assert "no cost that both spent" in found.evidence
+    assert "no cost that all spent" in found.evidence
 
 
 def test_accuracies_are_compared_by_their_difference():
@@ -225,7 +222,7 @@ def test_accuracies_are_compared_by_their_difference():
 def test_a_min_max_objective_is_refused_as_no_direction_is_better():
     for test in (order("faster", measurement="min_max_objective"),):
         with pytest.raises(ValidationError, match="must be one of objective, gradient_norm"):
-            OrderTest.model_validate(test)
+            ComparisonTest.model_validate(test)
 
 
 # --- cost to a target ---
@@ -293,7 +290,7 @@ def test_a_run_that_ended_too_early_may_have_arrived_in_time():
 )
 def test_effects_are_stated_in_units_of_the_claim(test, message):
     with pytest.raises(ValidationError, match=message):
-        OrderTest.model_validate(test)
+        ComparisonTest.model_validate(test)
 
 
 def test_seeds_are_paired_by_name():
@@ -336,9 +333,9 @@ def test_targets_of_what_is_best_at_one_are_in_its_own_units():
     assert found.outcome == "reproduced"
     for target in (1, 93):
         with pytest.raises(ValidationError, match=f"target: {target} of test_auroc must lie below"):
-            CostToTargetTest.model_validate({**test, "target": target})
+            ComparisonTest.model_validate({**test, "target": target})
     with pytest.raises(ValidationError, match="Field required"):
-        CostToTargetTest.model_validate(
+        ComparisonTest.model_validate(
             {key: value for key, value in test.items() if key != "target"}
         )
 
@@ -366,7 +363,7 @@ def test_equal_final_is_equivalence_within_the_smallest_effect(measurement, gap,
     test = final("equal_final", measurement, smallest_effect=0.005)
     assert verdict(test, selected_by="objective", a=a, b=b).outcome == expected
     with pytest.raises(ValidationError, match="Field required"):
-        EqualFinalTest.model_validate(final("equal_final", measurement))
+        ComparisonTest.model_validate(final("equal_final", measurement))
 
 
 @pytest.mark.parametrize(
@@ -427,8 +424,8 @@ def test_a_level_below_what_is_known_is_told_as_a_bound():
 @pytest.mark.parametrize("target", [9.9e-11, 1e-300])
 def test_a_target_below_what_is_known_is_refused(target):
     with pytest.raises(ValidationError, match=r"lies below 1e-10, to which f\* is known"):
-        CostToTargetTest(**to_target("faster", target, measurement="suboptimality"))
-    CostToTargetTest(**to_target("faster", target, measurement="gradient_norm"))
+        ComparisonTest(**to_target("faster", target, measurement="suboptimality"))
+    ComparisonTest(**to_target("faster", target, measurement="gradient_norm"))
 
 
 def test_fragile_ends():
@@ -444,7 +441,7 @@ def test_fragile_ends():
 
 def test_no_direction_of_a_min_max_objective_is_better():
     with pytest.raises(ValidationError, match="must be one of objective"):
-        BetterFinalTest.model_validate(final("better_final", "min_max_objective"))
+        ComparisonTest.model_validate(final("better_final", "min_max_objective"))
 
 
 def test_a_claim_about_what_a_run_lacks_says_what_it_has():
@@ -507,7 +504,7 @@ def test_a_share_of_the_cost_is_judged_as_that_cost():
     )
     assert by_share.effect == by_cost.effect
     with pytest.raises(ValidationError, match="'at' and 'share' both"):
-        OrderTest.model_validate(order("faster", at=10, share=0.5))
+        ComparisonTest.model_validate(order("faster", at=10, share=0.5))
 
 
 def test_a_target_that_is_passed_by_chance_is_not_kept():

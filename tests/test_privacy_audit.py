@@ -5,9 +5,10 @@ import pytest
 
 from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.claims.audit_stands import AuditStandsTest, read_audit
+from fedatlas.evaluation.claims.study_value import StudyValueTest
 from fedatlas.evaluation.comma_separated import to_csv
 from fedatlas.evaluation.results import Results
+from fedatlas.evaluation.study_files import read_attacks
 from fedatlas.schema.runs import RunSpec
 from fedatlas.schema.studies import PrivacyAudit
 from fedatlas.studies.privacy_audit import attack, tabulate_pairs
@@ -176,8 +177,8 @@ def test_table_and_verdicts(tmp_path):
     assert len(rows) == 3 * 2  # losses by accountings
     path = tmp_path / "privacy-audit.csv"
     path.write_text(to_csv(rows))
-    results = Results({}, {}, 0.1, attacks=read_audit(path))
-    flat, curved, nonconvex = AuditStandsTest(kind="audit_stands", run="compact").judge(results)
+    results = Results({}, {}, 0.1, attacks=read_attacks(path))
+    flat, curved, nonconvex = StudyValueTest(kind="audit_stands", run="compact").judge(results)
     assert flat.case == "curvature 0" and flat.outcome == "not testable"
     assert curved.case == "curvature -2" and curved.outcome == "contradicted"
     assert "Lemmas 2 and 3" in curved.evidence and "2000 runs" in curved.evidence
@@ -185,7 +186,7 @@ def test_table_and_verdicts(tmp_path):
     assert nonconvex.case == "x² + 3 sin² x" and "at least" in nonconvex.evidence
     path.write_text("a,b\n1,2\n")
     with pytest.raises(FedatlasError, match="expected the columns run, case"):
-        read_audit(path)
+        read_attacks(path)
 
 
 def test_more_samples_drawn_than_there_are_are_refused():

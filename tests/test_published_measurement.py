@@ -9,8 +9,11 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from scipy import stats
 
-from fedatlas.evaluation.claims.published_measurement import PublishedMeasurementTest
-from fedatlas.evaluation.prediction import Printed, prediction_interval
+from fedatlas.evaluation.claims.published_measurement import (
+    Printed,
+    PublishedMeasurementTest,
+    prediction_interval,
+)
 from judging import verdict
 from trace_factory import ending_trace
 

@@ -79,7 +79,9 @@ def test_a_region_looks_at_what_its_cells_look_at():
     )
     assert test.runs == ("a", "b", "c")
     assert (test.measured, test.counted) == (("suboptimality",), ("simulated_time",))
-    assert test.kinds == ("region", "cost_to_target")
+    assert test.modules == tuple(
+        f"fedatlas.evaluation.claims.{name}" for name in ("region", "compared")
+    )
     assert test.of_choice
 
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.claims.scaling import ScalingTest, times
+from fedatlas.evaluation.claims.slope import SlopeTest
+from fedatlas.evaluation.slopes import costs_to
 from fedatlas.schema.claims import ClaimTest
 from judging import verdict
 from trace_factory import falling_trace, linear_trace, vertical_trace
@@ -68,7 +69,7 @@ def test_the_slope_is_that_of_numpy_by_seed(power):
     series = runs("a", power)
     slopes = [
         np.polyfit(np.log(PARTIES), np.log(column), 1)[0]
-        for column in times(list(series.values()), "suboptimality", 1e-3).T
+        for column in costs_to(list(series.values()), "suboptimality", 1e-3, "simulated_time").T
     ]
     effect = verdict(scaling(*series), **series).effect
     assert effect is not None
@@ -168,7 +169,7 @@ def test_runs_that_do_not_make_a_series_are_errors():
     series = runs("a", -1)
     with pytest.raises(FedatlasError, match="2, 1 parties: list runs by rising number"):
         verdict(scaling("a2", "a1"), **series)
-    with pytest.raises(FedatlasError, match="run 's' has no parties"):
+    with pytest.raises(FedatlasError, match="run 's' has no one number of parties"):
         verdict(scaling("a1", "s"), **series, s=falling_trace([0.5] * SEEDS, run="s"))
     for wrong in (scaling("a1"), scaling("a1", "a2", compare_with=["b1"])):
         with pytest.raises(ValidationError):
@@ -191,9 +192,9 @@ def test_scaling_to_a_target_accuracy():
     )
     del test["target"]
     with pytest.raises(ValidationError, match="test_accuracy needs a 'target' of its own"):
-        ScalingTest.model_validate(test)
-    declared = ScalingTest.model_validate({**test, "target": 0.69})
-    assert ScalingTest.model_validate(json.loads(declared.model_dump_json())) == declared
+        SlopeTest.model_validate(test)
+    declared = SlopeTest.model_validate({**test, "target": 0.69})
+    assert SlopeTest.model_validate(json.loads(declared.model_dump_json())) == declared
 
 
 def test_time_and_update_epochs_serve_the_other_tests_too():

@@ -154,5 +154,5 @@ def test_a_figure_depends_on_the_claims_that_it_draws_and_on_their_judges():
     assert drawn[0]["id"] == "remark-5"
     assert "claims" not in json.loads(specifications.figure(plan, "tdcd-fig6-fashion-mnist"))
     modules = results.drawing_code(plan, "tdcd-rates-a9a")
-    assert "fedatlas.evaluation.claims.error_scaling" in modules
+    assert "fedatlas.evaluation.claims.slope" in modules
     assert results.drawing_code(plan, "tdcd-fig6-fashion-mnist") == ["fedatlas.figures.draw"]

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from fedatlas.algorithms.tdcd import Tdcd
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.evaluation.claims.error_scaling import ErrorScalingTest
+from fedatlas.evaluation.claims.slope import SlopeTest
 from fedatlas.federations.tiered.network import TieredCounters, TieredNetwork
 from fedatlas.theory.constants import constants_of
 from fedatlas.theory.methods import theorems_on
@@ -176,4 +176,4 @@ def test_a_diverged_seed_counts_against_the_claim():
 
 def test_a_series_needs_two_runs():
     with pytest.raises(ValidationError, match="at least 2"):
-        ErrorScalingTest(**scaling(-0.5, series=("a",)))
+        SlopeTest(**scaling(-0.5, series=("a",)))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedatlas.cli.options import read_traces
-from fedatlas.evaluation.claims.order import OrderTest
+from fedatlas.evaluation.claims.compared import ComparisonTest
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.selection import choices, select
 from fedatlas.pages.results_table import results_table
@@ -56,7 +56,7 @@ def verdict_and_choice(of_points, other):
     }
     chosen = choices(select(parts[tuning], RULE))
     results = Results(parts[judged], chosen, RULE.window)
-    test = OrderTest(kind="order", first="first", second="second", relation="faster")
+    test = ComparisonTest(kind="order", first="first", second="second", relation="faster")
     (finding,) = test.judge(results)
     return chosen, finding, results_table(parts[judged], chosen)
 

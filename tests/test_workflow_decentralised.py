@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.budgets import read_budgets
+from fedatlas.evaluation.study_files import read_budgets
 from fedatlas.plan.build import build_plan
 from fedatlas.store.trace import read_trace
 from workflow_copy import EVALUATION, ROOT, WorkflowCopy, files_of, runs_in, targets

@@ -1,7 +1,7 @@
 """The reference of the configuration: every key, from the typed models and their docstrings."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -9,19 +9,20 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic_core import PydanticUndefined
 
 from fedatlas.markdown import code, table
+from fedatlas.schema.claims import ClaimTest, Kind
 from fedatlas.schema.config import WorkflowConfig
 from fedatlas.schema.coverage import Covered
 from fedatlas.schema.described import described, models_in
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.models import Model
 from fedatlas.schema.papers import Paper
-from making.schemas import formats, kinds_of_claims
+from making.schemas import classes_of_claims, formats
 
 # Heading, the files that it is about, and their models.
 _PARTS = (
     ("The workflow", "`config/config.yaml` and `--config`", [WorkflowConfig]),
     ("Experiments", "`config/experiments/<group>/<name>.yaml`", [Experiment]),
-    ("Claims", "`claims` of an experiment; the key `kind` decides the others", kinds_of_claims()),
+    ("Claims", "`claims` of an experiment; the key `kind` decides the others", classes_of_claims()),
     ("Data sets", "`config/datasets.yaml`; the key `format` decides the others", formats()),
     ("Papers and coverage", "`config/papers.yaml`, `config/coverage.yaml`", [Paper, Covered]),
 )
@@ -42,7 +43,10 @@ def page() -> str:
     for heading, files, models in _PARTS:
         parts += [f"## {heading}", f"{files}."]
         for model in once(models, seen):
-            parts += section(model)
+            kinds = model.kinds if issubclass(model, ClaimTest) else {}
+            parts += [] if kinds else section(model)
+            for name, kind in kinds.items():
+                parts += section_of_kind(model, name, kind)
     return "\n\n".join(parts) + "\n"
 
 
@@ -68,11 +72,34 @@ def section(model: type[Model]) -> Iterator[str]:
     named = values[0] if len(values) == 1 else ""
     yield f"({anchor(model)})=\n\n### {model.__name__}" + (f": `{named}`" if named else "")
     yield as_markdown(told)
+    defaults = {name: default_of(field) for name, field in model.model_fields.items()}
+    yield _keys(model, defaults, keys)
+
+
+def section_of_kind(model: type[Model], name: str, kind: Kind) -> Iterator[str]:
+    """What a kind of claim says, and a table of its keys."""
+    yield f"(config-kind-{name})=\n\n### `{name}`"
+    yield as_markdown(kind.says)
+    defaults = {
+        key: "required" if key in kind.requires else default_of(field)
+        for key, field in model.model_fields.items()
+        if key in kind.keys and key != "kind"
+    }
+    set_here = {key: format_value(of) for key, of in kind.sets.items() if key in defaults}
+    yield _keys(model, defaults | set_here, described(model)[1])
+
+
+def _keys(model: type[Model], defaults: Mapping[str, str], told: Mapping[str, str]) -> str:
     rows = [
-        [code(name), shown(field.annotation), default_of(field), in_line(keys.get(name, ""))]
-        for name, field in model.model_fields.items()
+        [
+            code(name),
+            shown(model.model_fields[name].annotation),
+            default,
+            in_line(told.get(name, "")),
+        ]
+        for name, default in defaults.items()
     ]
-    yield table(("key", "value", "default", "what it is"), rows)
+    return table(("key", "value", "default", "what it is"), rows)
 
 
 def default_of(field: Any) -> str:
@@ -86,6 +113,11 @@ def default_of(field: Any) -> str:
         )
     if value is None:
         return "–"
+    return format_value(value)
+
+
+def format_value(value: Any) -> str:
+    """A value in the words of YAML, as code."""
     plain = list(value) if isinstance(value, tuple) else value
     return code(
         {True: "true", False: "false"}.get(plain, str(plain))

@@ -13,7 +13,7 @@ from pydantic.json_schema import models_json_schema
 
 from fedatlas.data.datasets import Dataset
 from fedatlas.data.formats import FORMATS
-from fedatlas.schema.claims import ClaimTest, claim_kinds, claim_module
+from fedatlas.schema.claims import ClaimTest, claim_class, claim_kinds
 from fedatlas.schema.config import WorkflowConfig
 from fedatlas.schema.coverage import Covered
 from fedatlas.schema.described import described, models_in
@@ -44,12 +44,9 @@ _BESIDES = {
 }
 
 
-def kinds_of_claims() -> list[type[ClaimTest]]:
-    """The model of every kind, by name."""
-    return [
-        only_subclass(import_module(claim_module(kind)), ClaimTest)  # type: ignore[type-abstract]
-        for kind in claim_kinds()
-    ]
+def classes_of_claims() -> list[type[ClaimTest]]:
+    """The models of claims, each of one kind or of several."""
+    return list(dict.fromkeys(map(claim_class, claim_kinds())))
 
 
 def formats() -> list[type[Dataset]]:
@@ -63,11 +60,11 @@ def formats() -> list[type[Dataset]]:
 def schemas() -> dict[str, dict[str, Any]]:
     """By name of the file without its ending: each a JSON schema, draft 2020-12."""
     experiment = _whole(
-        "An experiment, once its lists are filled in.", Experiment, kinds_of_claims()
+        "An experiment, once its lists are filled in.",
+        Experiment,
+        classes_of_claims(),
     )
-    experiment["$defs"]["ClaimTest"] = {
-        "oneOf": [{"$ref": f"#/$defs/{kind.__name__}"} for kind in kinds_of_claims()]
-    }
+    _add_kinds_of_claims(experiment["$defs"])
     datasets = _whole("config/datasets.yaml: data sets by name.", None, formats())
     normalised = datasets["$defs"]["Normalisation"]
     datasets["$defs"]["Normalisation"] = {"anyOf": [normalised, {"const": "from_train"}]}
@@ -85,6 +82,33 @@ def schemas() -> dict[str, dict[str, Any]]:
         "coverage": _whole("config/coverage.yaml: figures by paper.", None, [Covered])
         | _mapping({"type": "array", "items": {"$ref": "#/$defs/Covered"}}),
     }
+
+
+def _add_kinds_of_claims(definitions: dict[str, Any]) -> None:
+    """Put a definition of each kind in the place of those of classes that serve several."""
+    names = []
+    for name in claim_kinds():
+        own = claim_class(name)
+        kind, definition = own.kinds.get(name), definitions[own.__name__]
+        names.append(name if kind else own.__name__)
+        if kind is None:
+            continue
+        properties = {
+            key: of | ({"default": kind.sets[key]} if key in kind.sets else {})
+            for key, of in definition["properties"].items()
+            if key in kind.keys
+        }
+        properties["kind"] = {"const": name, "description": "tells it from its alternatives."}
+        definitions[name] = definition | {
+            "title": name,
+            "description": kind.says,
+            "properties": properties,
+            "required": ["kind", *kind.requires],
+        }
+    for own in classes_of_claims():
+        if own.kinds:
+            del definitions[own.__name__]
+    definitions["ClaimTest"] = {"oneOf": [{"$ref": f"#/$defs/{name}"} for name in names]}
 
 
 def _whole(

@@ -29,7 +29,7 @@ from fedatlas.data.clinical import CHANNELS
 from fedatlas.data.datasets import Dataset
 from fedatlas.data.formats import read_raw
 from fedatlas.data.unpack import decompress_file, unpack_archive
-from fedatlas.evaluation.claims.audit_stands import COLUMNS, read_audit
+from fedatlas.evaluation.study_files import ATTACKS_COLUMNS, read_attacks
 from fedatlas.evaluation.verdicts import Verdict, read_verdicts, verdicts_to_csv
 from fedatlas.schema.claims import Effect
 from fedatlas.schema.experiment_files import load_experiments
@@ -416,7 +416,7 @@ JSON_TOKENS = [b"[" * 3000, b'{"a":' * 3000, b"NaN", b"Infinity", b'"\\ud800"', 
 def results(folder: Path) -> Case:
     """JSON and CSV files that one step writes and another reads."""
     from fedatlas.data.raw_files import RawFile
-    from fedatlas.evaluation.stationary_points import read_surface
+    from fedatlas.evaluation.study_files import read_surface
     from fedatlas.pages.summary import _read_selection, _read_table
 
     raw = RawFile(path="a", urls=("https://example.org/a",))
@@ -435,7 +435,7 @@ def results(folder: Path) -> Case:
         for case in ("", "step 1")
     ]
     stream = io.StringIO()
-    csv.writer(stream).writerows([COLUMNS, range(len(COLUMNS))])
+    csv.writer(stream).writerows([ATTACKS_COLUMNS, range(len(ATTACKS_COLUMNS))])
     table = b"run,selected,seeds,diverged_seeds\na,yes,3,0\n"
 
     def case(name: str, seed: bytes, read: Callable[[Path], Any], tokens: Sequence[bytes]) -> Case:
@@ -452,7 +452,7 @@ def results(folder: Path) -> Case:
     ]
     rows = [b'"', b"," * 3000, b"a" * 140_000]
     cases.append(case("claims", verdicts_to_csv(verdicts).encode(), read_verdicts, rows))
-    cases.append(case("audit", stream.getvalue().encode(), read_audit, rows))
+    cases.append(case("audit", stream.getvalue().encode(), read_attacks, rows))
     cases.append(case("table", table, _read_table, rows))
     return _either(*cases)
 

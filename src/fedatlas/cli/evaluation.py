@@ -82,12 +82,14 @@ def judge(
 ) -> None:
     """Judge an experiment's claims."""
     from fedatlas.evaluation import verdicts as judging
-    from fedatlas.evaluation.budgets import read_budgets
-    from fedatlas.evaluation.claims.audit_stands import read_audit
-    from fedatlas.evaluation.claims.leak_stands import read_leaks
     from fedatlas.evaluation.results import Results
     from fedatlas.evaluation.selection import choices
-    from fedatlas.evaluation.stationary_points import read_surface
+    from fedatlas.evaluation.study_files import (
+        read_attacks,
+        read_budgets,
+        read_leaks,
+        read_surface,
+    )
     from fedatlas.evaluation.verdicts import verdict_summary, verdicts_to_csv
     from fedatlas.schema.claims import Claim
     from fedatlas.schema.selection import Selection
@@ -106,7 +108,7 @@ def judge(
             looks=spec["looks"],
             landscape=read_surface(landscape) if landscape else None,
             budgets=read_budgets(budgets) if budgets else None,
-            attacks=read_audit(attacks) if attacks else None,
+            attacks=read_attacks(attacks) if attacks else None,
             leaks=read_leaks(leaks) if leaks else None,
         ),
     )

@@ -67,7 +67,7 @@ def landscape_figure(
     output: Drawings,
 ) -> None:
     """Draw a loss surface with its stationary points."""
-    from fedatlas.evaluation.stationary_points import read_surface
+    from fedatlas.evaluation.study_files import read_surface
     from fedatlas.figures.landscape import compose
     from fedatlas.figures.style import draw
 
@@ -93,7 +93,7 @@ def budgets_figure(
     output: Drawings,
 ) -> None:
     """Draw privacy budgets by iteration and by horizon."""
-    from fedatlas.evaluation.budgets import read_budgets
+    from fedatlas.evaluation.study_files import read_budgets
     from fedatlas.figures.budgets import compose
     from fedatlas.figures.style import draw
 

@@ -89,7 +89,7 @@ def landscape(
     output: Output,
 ) -> None:
     """Compute the loss surface of a network with two parameters and its stationary points."""
-    from fedatlas.evaluation.stationary_points import described, write_surface
+    from fedatlas.evaluation.study_files import describe_point, write_surface
     from fedatlas.federations.client_shards import read_shard
     from fedatlas.schema.objectives import AucObjective
     from fedatlas.schema.studies import Landscape
@@ -100,7 +100,7 @@ def landscape(
     surface = explore(AucSurface(read_shard(shard), objective), region)
     write_surface(surface, output)
     for point in surface.stationary_points:
-        log.info("%s", described(point))
+        log.info("%s", describe_point(point))
 
 
 def budgets(

@@ -90,13 +90,13 @@ def diverged(trace: Trace) -> np.ndarray:
     return status != "ok"
 
 
-def common_budget(traces: list[Trace], cost: str) -> float:
+def common_budget(traces: Sequence[Trace], cost: str) -> float:
     """The largest cost that every healthy seed of every trace reached; 0 if there is none."""
     ends = np.concatenate([cost_axis(trace, cost)[~diverged(trace), -1] for trace in traces])
     return float(ends.min()) if len(ends) else 0.0
 
 
-def common_start(traces: list[Trace], cost: str) -> float:
+def common_start(traces: Sequence[Trace], cost: str) -> float:
     """The smallest cost by which every healthy seed of every trace has a record; or 0."""
     starts = np.concatenate([cost_axis(trace, cost)[~diverged(trace), 0] for trace in traces])
     return float(starts.max()) if len(starts) else 0.0
@@ -196,6 +196,26 @@ def crossings(
         with np.errstate(divide="ignore"):
             found[:, seed] = np.log10([x0 + share * (x1 - x0), x0, x1])
     return Crossings(*found)
+
+
+def best_by_others(found: Sequence[Crossings]) -> tuple[Crossings, np.ndarray]:
+    """Each seed's crossing at the point where the other seeds arrive first, in the median.
+
+    No seed chooses for itself. Also returns (seeds,) places of the points. A point that the median
+    of the others never arrives at is chosen only where there is no better one.
+    """
+    costs = np.stack([each.cost for each in found])
+    seeds = costs.shape[1]
+    chosen = np.zeros(seeds, dtype=np.int64)
+    if len(costs) > 1 and seeds > 1:
+        for seed in range(seeds):
+            others = np.delete(costs, seed, axis=1)
+            # The higher one of two in the middle: a mean of infinities would have no value.
+            middle = np.sort(others, axis=1)[:, others.shape[1] // 2]
+            chosen[seed] = int(middle.argmin())
+    places = np.arange(seeds)
+    of_points = [np.stack(each) for each in zip(*found, strict=True)]
+    return Crossings(*(each[chosen, places] for each in of_points)), chosen
 
 
 def starts_there(trace: Trace, measurement: str, target: float) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -12,13 +12,17 @@ from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparison import CONFIDENCE, Criterion, Interval, compare, interval_of
 from fedatlas.evaluation.costs import Trace, column, specification
 from fedatlas.evaluation.selection import Choice, Effort, Traces, format_tuning
-from fedatlas.evaluation.stationary_points import Surface
+from fedatlas.evaluation.study_files import Surface
 from fedatlas.schema.claims import CaseOutcome, Effect, Outcome
 
 if TYPE_CHECKING:
     import xarray as xr
 
 T = TypeVar("T")
+
+
+class NotTestableError(Exception):
+    """These data cannot speak about a claim; the message is the evidence."""
 
 
 @dataclass(frozen=True)
@@ -104,16 +108,15 @@ class Results:
             )
         return {step: {run: of_run[run][step] for run in runs} for step in sorted(common)}
 
-    def with_tuning(self, findings: Iterable[CaseOutcome], *runs: str) -> Iterator[CaseOutcome]:
-        """The findings, with how the runs' points were chosen; see `format_tuning`."""
+    def tuned(self, outcome: CaseOutcome, *runs: str) -> CaseOutcome:
+        """The outcome, with how the runs' points were chosen; see `format_tuning`."""
         told = format_tuning({run: self.chosen[run].effort for run in runs}, self.selected_by)
-        for finding in findings:
-            yield replace(finding, evidence=f"{finding.evidence}; {told}")
+        return replace(outcome, evidence=f"{outcome.evidence}; {told}")
 
-    def at_points(self, finding: CaseOutcome, points: Mapping[str, str]) -> CaseOutcome:
-        """The finding about declared points of runs, with how what they do not state was chosen."""
+    def at_points(self, outcome: CaseOutcome, points: Mapping[str, str]) -> CaseOutcome:
+        """The outcome of declared points of runs, with how what they do not state was chosen."""
         told = self.tuning_at(points)
-        return replace(finding, evidence=f"{finding.evidence}; {told}") if told else finding
+        return replace(outcome, evidence=f"{outcome.evidence}; {told}") if told else outcome
 
     def tuning_at(self, points: Mapping[str, str]) -> str:
         """How what declared points of runs do not state was chosen, in words; empty if they do."""

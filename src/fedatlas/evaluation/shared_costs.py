@@ -10,13 +10,30 @@ import numpy as np
 
 from fedatlas.evaluation.costs import Trace, cost_axis
 from fedatlas.evaluation.evidence import format_cost, unit_of
-from fedatlas.evaluation.levels import cost_to_reach, diverged
+from fedatlas.evaluation.levels import common_budget, common_start, cost_to_reach, diverged
+from fedatlas.evaluation.results import NotTestableError
 
 #: The cost that holds at a δ.
 EPSILON = "epsilon"
 
 
-def why_not_shared(traces: Sequence[Trace], cost: str, budget: float) -> str:
+def shared_range(traces: Sequence[Trace], cost: str, share: float = 1.0) -> tuple[float, float]:
+    """The cost by which all runs have a record, and a share of the largest that all reached.
+
+    NotTestableError unless they can be compared there.
+    """
+    budget, start = common_budget(traces, cost), common_start(traces, cost)
+    if why := _why_not_shared(traces, cost, budget):
+        raise NotTestableError(why)
+    if start >= share * budget:
+        raise NotTestableError(
+            f"no cost that all spent: one has no record before {format_cost(cost, start)}, one "
+            f"ends at {share * budget:.4g}"
+        )
+    return start, share * budget
+
+
+def _why_not_shared(traces: Sequence[Trace], cost: str, budget: float) -> str:
     """Why runs cannot be compared at a common budget of a cost, in words; empty if they can."""
     if all(diverged(trace).all() for trace in traces):
         return "every seed diverged"

@@ -12,7 +12,7 @@ from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
-from fedatlas.evaluation.stationary_points import StationaryPoint, Surface
+from fedatlas.evaluation.study_files import StationaryPoint, Surface
 from fedatlas.figures.style import legend_below, put_title
 
 _NAMES = ("m₁", "m₂")

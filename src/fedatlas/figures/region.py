@@ -15,8 +15,8 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.claims.cost_to_target import CostToTargetTest
-from fedatlas.evaluation.claims.scaling import LINEAR_POWER, ScalingTest
+from fedatlas.evaluation.claims.compared import ComparisonTest
+from fedatlas.evaluation.claims.slope import LINEAR_POWER, SlopeTest
 from fedatlas.evaluation.costs import specification
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.verdict_words import MARKS
@@ -227,8 +227,8 @@ def _straggler(network: NetworkModel, partition: VerticalPartition) -> str:
     return f"{role} {slowdown.max():g}× slower"
 
 
-def _pair_test(shown: Shown, run: str, other: str) -> CostToTargetTest:
-    return CostToTargetTest(
+def _pair_test(shown: Shown, run: str, other: str) -> ComparisonTest:
+    return ComparisonTest(
         kind="cost_to_target",
         first=run,
         second=other,
@@ -250,7 +250,7 @@ def _exponents(shown: Shown, places: Mapping[str, _Place], results: Results) -> 
         if len(runs) < 2:
             continue
         rising = tuple(runs[count] for count in sorted(runs))
-        test = ScalingTest(
+        test = SlopeTest(
             kind="scaling",
             series=rising,
             measurement=shown.figure.measurement,

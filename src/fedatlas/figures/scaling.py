@@ -8,9 +8,8 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from fedatlas.evaluation.claims.growth import clients
-from fedatlas.evaluation.claims.scaling import parties, times
 from fedatlas.evaluation.costs import Trace, specification
+from fedatlas.evaluation.slopes import Size, costs_to, sizes_of
 from fedatlas.figures.style import DASHED, MARKERS, Shown, colours, legend_beside, put_title
 from fedatlas.schema.cost_names import AXES
 from fedatlas.schema.figures import Figure
@@ -34,7 +33,7 @@ def compose(title: str, shown: Shown) -> Canvas:
     for number, (label, runs) in enumerate(figure.groups.items()):
         series = [shown.chosen_trace(run) for run in runs]
         holders, counts = _holders(series)
-        spent = times(series, figure.measurement, figure.target, figure.cost)
+        spent = costs_to(series, figure.measurement, figure.target, figure.cost)
         whole = np.isfinite(spent).all(axis=0)
         lost = int((~whole).sum())
         note = f"\n{lost} of {len(whole)} seeds miss the target" if lost else ""
@@ -75,10 +74,11 @@ def compose(title: str, shown: Shown) -> Canvas:
     return canvas
 
 
-def _holders(series: Sequence[Trace]) -> tuple[str, np.ndarray]:
+def _holders(series: Sequence[Trace]) -> tuple[Size, np.ndarray]:
     """What runs have ever more of, and how many."""
     vertical = "parties" in specification(series[0])["partition"]
-    return ("parties", parties(series)) if vertical else ("clients", clients(series))
+    size: Size = "parties" if vertical else "clients"
+    return size, sizes_of(series, size)
 
 
 def _dashed_groups(figure: Figure) -> dict[str, str]:

@@ -10,15 +10,14 @@ import numpy as np
 import xarray as xr
 
 from fedatlas.errors import error_context
-from fedatlas.evaluation.budgets import cases_of, read_budgets
-from fedatlas.evaluation.claims.budget_falls import BudgetFallsTest
-from fedatlas.evaluation.claims.cost_to_target import CostToTargetTest
-from fedatlas.evaluation.claims.delta_reaches_one import DeltaReachesOneTest
+from fedatlas.evaluation.claims.compared import ComparisonTest
 from fedatlas.evaluation.claims.published_measurement import PublishedMeasurementTest
-from fedatlas.evaluation.claims.published_value import PublishedValueTest
+from fedatlas.evaluation.claims.study_value import StudyValueTest
+from fedatlas.evaluation.claims.tried_value import TriedValueTest
 from fedatlas.evaluation.costs import column
 from fedatlas.evaluation.evidence import target_name, unit_of
 from fedatlas.evaluation.levels import common_target, diverged, log_target, value_at
+from fedatlas.evaluation.study_files import budgets_of, read_budgets
 from fedatlas.evaluation.verdict_words import capital
 from fedatlas.markdown import code, counted, item, paragraph, table, text
 from fedatlas.pages.scope import SelectedExperiment
@@ -60,13 +59,13 @@ def published_numbers(
                 quantity, declared = test.measurement, test.printed
                 ours = _ends(traces, test.run, quantity, selection)
                 claimed.add((test.run, quantity))
-            case PublishedValueTest() as test:
+            case TriedValueTest(kind="published_value") as test:
                 quantity, declared = test.hyper_parameter, f"{test.value:g}"
                 ours = _chosen(test.run, quantity, selection)
-            case DeltaReachesOneTest() as test:
+            case StudyValueTest(kind="delta_reaches_one") as test:
                 quantity, declared = "iterations to δ = 1", f"{test.after} ± {test.tolerance}"
                 ours = _delta_reaches_one(test.run, budgets)
-            case BudgetFallsTest(floor=True) as test:
+            case StudyValueTest(kind="budget_falls", floor=True) as test:
                 quantity, declared = "K from which ε falls", f"{test.from_horizon}"
                 ours = _last_rise(test.run, test.from_horizon, budgets)
             case _:
@@ -135,7 +134,7 @@ def _last_rise(run: str, from_horizon: int, file: Path) -> str:
 def _cases(run: str, file: Path) -> list[Any]:
     budgets = read_budgets(file)
     with error_context(file, ". Move it away and run again."):
-        return cases_of(budgets, run)
+        return budgets_of(budgets, run)
 
 
 _EXPLAINED = """
@@ -164,7 +163,7 @@ def cost_tables(experiments: Sequence[SelectedExperiment], atlas: Path) -> Itera
 
 def _targets(experiment: SelectedExperiment, atlas: Atlas) -> Iterator[tuple[str, float, bool]]:
     """Each measurement with a target, and whether a claim states it."""
-    tests = [claim.test for claim in experiment.claims if isinstance(claim.test, CostToTargetTest)]
+    tests = [claim.test for claim in experiment.claims if isinstance(claim.test, ComparisonTest)]
     declared = dict.fromkeys((test.measurement, test.target) for test in tests if test.target)
     for measurement, target in declared:
         yield measurement, target, True

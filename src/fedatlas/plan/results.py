@@ -8,7 +8,7 @@ from fedatlas.architectures import architecture_module
 from fedatlas.plan.build import Plan, validated_partitions
 from fedatlas.plan.data import shards
 from fedatlas.plan.places import RESULTS
-from fedatlas.schema.claims import Claim, claim_module
+from fedatlas.schema.claims import Claim
 from fedatlas.schema.runs import RunSpec
 
 #: Files that the report shows: their section, and what they show.
@@ -110,8 +110,8 @@ def drawing_code(plan: Plan, experiment: str) -> list[str]:
 
 
 def _kinds(claims: Iterable[Claim]) -> list[str]:
-    """The modules of the kinds of claims."""
-    return sorted({claim_module(kind) for claim in claims for kind in claim.test.kinds})
+    """The modules that judge claims."""
+    return sorted({module for claim in claims for module in claim.test.modules})
 
 
 def first_shards(plan: Plan, name: str) -> list[str]:

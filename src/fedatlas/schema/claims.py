@@ -8,12 +8,20 @@ import importlib
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar, Literal, Self, cast, get_args
 
-from pydantic import Field, ModelWrapValidatorHandler, SerializeAsAny
+from pydantic import (
+    Field,
+    ModelWrapValidatorHandler,
+    SerializeAsAny,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
 from pydantic import model_validator as validator
+from pydantic_core import InitErrorDetails
 
 from fedatlas.extensions import import_extension
 from fedatlas.schema.models import Model, only_subclass
@@ -45,7 +53,7 @@ assert set(get_args(Outcome)) == set(OUTCOMES)
 #: Of how many of its cases a sentence speaks: "faster", "in most cases faster".
 Quantifier = Literal["all", "most"]
 
-_KINDS = "fedatlas.evaluation.claims"  # a module each, named as the kind: adding one adds a kind
+_MODULES = "fedatlas.evaluation.claims"  # a class each: adding one adds a kind, or several
 
 
 @dataclass(frozen=True)
@@ -90,17 +98,54 @@ class CaseOutcome:
     fragile: str = ""
 
 
+@dataclass(frozen=True)
+class Kind:
+    """A name by which files ask for a test: the keys that it has there, and those that it sets.
+
+    says: the claim in words. requires, takes: keys that files must and may declare. sets: values of
+    other keys, and defaults of those that it takes.
+    """
+
+    says: str
+    requires: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ()
+    sets: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Keys that files may have."""
+        return ("kind", *self.requires, *self.takes)
+
+    def complete(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        """All declared keys and those that the kind sets; ValidationError for other ones."""
+        fixed = {key: of for key, of in self.sets.items() if key not in self.keys}
+        wrong: list[InitErrorDetails] = [
+            {"type": "extra_forbidden", "loc": (key,), "input": of}
+            for key, of in value.items()
+            if key not in self.keys and not (key in fixed and fixed[key] == of)
+        ]
+        wrong += [
+            {"type": "missing", "loc": (key,), "input": value}
+            for key in self.requires
+            if key not in value
+        ]
+        if wrong:
+            raise ValidationError.from_exception_data("ClaimTest", wrong)
+        return {**self.sets, **value}
+
+
 class ClaimTest(Model, ABC):
     """What a kind of claim states, and its judge.
 
-    Raises, when a mapping is validated as a ClaimTest, for a `kind` that no module has.
+    A class serves the kinds in `kinds`, or one that is named as its module. Raises, when a mapping
+    is validated as a ClaimTest, for a `kind` that no module has.
 
     kind: which test it is. measurement: what is compared of runs, or judged of one.
     cost: that at which runs are compared, or of which less is better.
     """
 
-    #: Keys of the experiment without which there is nothing to judge.
-    needs: ClassVar[tuple[str, ...]] = ("trained",)
+    #: What files call it → what that declares and sets.
+    kinds: ClassVar[Mapping[str, Kind]] = {}
 
     kind: str
 
@@ -110,9 +155,14 @@ class ClaimTest(Model, ABC):
         """Runs that the test looks at."""
 
     @property
-    def kinds(self) -> tuple[str, ...]:
-        """Kinds whose modules judge it."""
-        return (self.kind,)
+    def needs(self) -> tuple[str, ...]:
+        """Keys of the experiment without which there is nothing to judge."""
+        return ("trained",)
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Modules that judge it."""
+        return (type(self).__module__,)
 
     @property
     def measured(self) -> tuple[str, ...]:
@@ -141,30 +191,46 @@ class ClaimTest(Model, ABC):
 
     @abstractmethod
     def judge(self, results: Any) -> Iterator[CaseOutcome]:
-        """Findings, one per case, from the `fedatlas.evaluation.results.Results`."""
+        """Outcomes, one per case, from the `fedatlas.evaluation.results.Results`."""
 
     @classmethod
     def variant(cls, value: Any) -> type[Model]:
         """The model of a mapping's `kind`."""
-        kind = value.get("kind") if isinstance(value, Mapping) else None
-        return _class_of(kind) if cls is ClaimTest and kind in claim_kinds() else cls
+        kind = _named(value)
+        return _classes()[kind] if cls is ClaimTest and kind in claim_kinds() else cls
+
+    @classmethod
+    def allowed_keys(cls, value: Any) -> tuple[str, ...]:
+        """Those of the mapping's kind."""
+        kind = cls.kinds.get(_named(value))
+        return kind.keys if kind else super().allowed_keys(value)
 
     @validator(mode="wrap")
     @classmethod
     def _by_kind(cls, value: Any, build: ModelWrapValidatorHandler[Self]) -> Self:
-        if cls is not ClaimTest or isinstance(value, ClaimTest):
+        if isinstance(value, ClaimTest):
             return build(value)
         model = cls.variant(value)
         if model is ClaimTest:
             kind = value.get("kind") if isinstance(value, Mapping) else value
             raise ValueError(f"kind {kind!r}: must be one of {', '.join(claim_kinds())}")
-        return cast(Self, model.model_validate(value))
+        if model is not cls:
+            return cast(Self, model.model_validate(value))
+        kind = cls.kinds.get(_named(value))
+        return build(kind.complete(value) if kind else value)
+
+    @model_serializer(mode="wrap")
+    def _declared(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Keys that files have; what its kind sets stays out."""
+        found: dict[str, Any] = dump(self)
+        allowed = self.allowed_keys({"kind": self.kind})
+        return {key: found[key] for key in found if key in allowed}
 
 
 class PairTest(ClaimTest, ABC):
     """A test of `first` against `second`.
 
-    first, second: runs; the sentence is about the first.
+    first, second: runs; the claim is about the first.
     """
 
     first: str
@@ -178,7 +244,7 @@ class PairTest(ClaimTest, ABC):
 class RunTest(ClaimTest, ABC):
     """A test of one run.
 
-    run: that which the sentence is about.
+    run: that which the claim is about.
     """
 
     run: str
@@ -209,19 +275,27 @@ class Claim(Model):
         return "ours" if self.source.startswith("ours") else "paper"
 
 
-@cache
+def _named(value: Any) -> str:
+    """The kind that a mapping states; empty if none."""
+    kind = value.get("kind") if isinstance(value, Mapping) else None
+    return kind if isinstance(kind, str) else ""
+
+
 def claim_kinds() -> tuple[str, ...]:
     """Names of all kinds of claims."""
-    folder = importlib.import_module(_KINDS).__path__
-    return tuple(sorted(module.name for module in pkgutil.iter_modules(folder)))
+    return tuple(sorted(_classes()))
 
 
-def claim_module(kind: str) -> str:
-    """The module that holds the model and the judge of a kind."""
-    return f"{_KINDS}.{kind}"
+def claim_class(kind: str) -> type[ClaimTest]:
+    """The class that serves a kind."""
+    return _classes()[kind]
 
 
 @cache
-def _class_of(kind: str) -> type[ClaimTest]:
-    module = import_extension(claim_module(kind))
-    return only_subclass(module, ClaimTest)  # type: ignore[type-abstract]
+def _classes() -> dict[str, type[ClaimTest]]:
+    """The class of each kind."""
+    found: dict[str, type[ClaimTest]] = {}
+    for module in pkgutil.iter_modules(importlib.import_module(_MODULES).__path__):
+        own = only_subclass(import_extension(f"{_MODULES}.{module.name}"), ClaimTest)  # type: ignore[type-abstract]
+        found |= dict.fromkeys(own.kinds or (module.name,), own)
+    return found

@@ -27,6 +27,11 @@ class Model(BaseModel):
         """The model that validates `value`: this one, unless a key of the value picks another."""
         return cls
 
+    @classmethod
+    def allowed_keys(cls, value: Any) -> tuple[str, ...]:
+        """Keys that files may have where `value` stands."""
+        return (*cls.model_fields, *cls.resolved_before)
+
 
 M = TypeVar("M", bound=Model)
 
@@ -244,9 +249,7 @@ def _keys(model: Any, location: tuple[Any, ...], value: Any) -> tuple[list[str],
             models = tagged
             continue
         path.append(_name_of(value, part))
-        allowed = sorted(
-            field for one in models for field in (*one.model_fields, *one.resolved_before)
-        )
+        allowed = sorted(key for one in models for key in one.allowed_keys(value))
         within = [one.model_fields[part].annotation for one in models if part in one.model_fields]
         if within:  # other parts are items of lists and mappings, whose models these are
             models = [inner for annotation in within for inner in _models(annotation)]

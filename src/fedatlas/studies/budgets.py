@@ -10,7 +10,7 @@ import xarray as xr
 from fedatlas.algorithms import build_algorithm
 from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.budgets import FORMAT
+from fedatlas.evaluation.study_files import BUDGETS_FORMAT as FORMAT
 from fedatlas.federations.decentralised.algorithm import DecentralisedAlgorithm
 from fedatlas.federations.decentralised.network import graph_weights
 from fedatlas.privacy.accountants import Budget, PrivacyContext

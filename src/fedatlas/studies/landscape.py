@@ -20,7 +20,7 @@ from torch.func import functional_call, vmap
 
 from fedatlas.architectures import architecture
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.stationary_points import Classification, StationaryPoint, Surface
+from fedatlas.evaluation.study_files import Classification, StationaryPoint, Surface
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.min_max.auc import AucLoss, Auxiliary, positive_rate
 from fedatlas.schema.objectives import AucObjective

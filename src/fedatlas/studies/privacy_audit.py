@@ -25,8 +25,8 @@ from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
 from fedatlas.arithmetic.randomness import Draws, RoundRandom
 from fedatlas.arithmetic.samples import Clipping
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.claims.audit_stands import REFUTED
 from fedatlas.evaluation.comparison import CONFIDENCE
+from fedatlas.evaluation.study_files import REFUTED
 from fedatlas.federations.decentralised.network import GraphCounters, Links, graph_weights
 from fedatlas.privacy.accountants import PrivacyContext, smooth_lemma_2
 from fedatlas.privacy.adjacent_runs import (

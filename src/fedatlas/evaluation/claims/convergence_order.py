@@ -1,14 +1,17 @@
+"""The law by which a run converges: exponential or power law."""
+
 from collections.abc import Iterator
+from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
 
+from fedatlas.evaluation.comparing import EffectTest, robustly
 from fedatlas.evaluation.costs import Trace, column
 from fedatlas.evaluation.evidence import counts, format_effect, number
 from fedatlas.evaluation.levels import diverged, smallest
-from fedatlas.evaluation.relations import ComparisonTest
-from fedatlas.evaluation.results import Results
-from fedatlas.schema.claims import CaseOutcome, RunTest
+from fedatlas.evaluation.results import NotTestableError, Results
+from fedatlas.schema.claims import CaseOutcome
 
 #: Where spans end: below, sub-optimality nears the accuracy of the optimum.
 CONVERGED = 1e-9
@@ -22,7 +25,7 @@ _OFFSETS = np.logspace(-4, 0, 41)
 _PERFECT = 1e-12  # decades: where fits are exact, rounding must not tell them apart
 
 
-class ConvergenceOrderTest(ComparisonTest, RunTest):
+class ConvergenceOrderTest(EffectTest):
     """Whether an exponential or a power law of update epochs fits a run's sub-optimality better.
 
     Linear convergence is an exponential, a + b t in decades. Sublinear convergence is a power law,
@@ -33,11 +36,16 @@ class ConvergenceOrderTest(ComparisonTest, RunTest):
     A seed that diverged or did not fall converges in no order: it is lost, whichever is claimed.
     `smallest_effect` is a factor of these residuals, 1.05 by default, our choice.
 
-    order: which of the two is claimed.
+    run: that which the claim is about. order: which of the two is claimed.
     """
 
     kind: Literal["convergence_order"]
+    run: str
     order: Literal["linear", "sublinear"]
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        return (self.run,)
 
     @property
     def unit(self) -> str:
@@ -53,25 +61,23 @@ class ConvergenceOrderTest(ComparisonTest, RunTest):
 
     def judge(self, results: Results) -> Iterator[CaseOutcome]:
         (trace,) = results.selected(self.run)
-        yield from results.with_tuning([self._finding(results, trace)], self.run)
+        yield results.tuned(robustly(partial(self._judged, results, trace), {}), self.run)
 
-    def _finding(self, results: Results, trace: Trace) -> CaseOutcome:
+    def _judged(self, results: Results, trace: Trace, _: float) -> CaseOutcome:
         by_seed = fits(trace)
         falling = [fit for fit in by_seed if fit is not None and fit.decades > 0]
         fewest = min((fit.records for fit in falling), default=FEWEST_RECORDS)
         if fewest < FEWEST_RECORDS:
-            reason = (
+            raise NotTestableError(
                 f"{self.run}: a span of {fewest} records, {FEWEST_RECORDS} are needed; record more "
                 "often"
             )
-            return CaseOutcome("", "not testable", reason)
         decades = float(np.median([fit.decades for fit in falling])) if falling else np.inf
         if decades < FEWEST_DECADES:
-            reason = (
+            raise NotTestableError(
                 f"{self.run}: it falls by {decades:.2g} decades; {FEWEST_DECADES:g} or more tell "
                 "the two apart"
             )
-            return CaseOutcome("", "not testable", reason)
         towards = 1 if self.order == "linear" else -1
         gaps = np.array(
             [

@@ -1,44 +1,81 @@
-from collections.abc import Iterator, Sequence
+"""One run against each of its rivals."""
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.comparing import (
+    EFFECT_KEYS,
+    SHARES,
+    EffectTest,
+    Measured,
+    at_end,
+    losses_along,
+    losses_of,
+    lost_apart,
+    robustly,
+)
 from fedatlas.evaluation.comparison import together_of
 from fedatlas.evaluation.costs import Trace, column
 from fedatlas.evaluation.evidence import format_cost
-from fedatlas.evaluation.levels import common_budget, common_start, until
-from fedatlas.evaluation.relations import (
-    SHARES,
-    ComparisonTest,
-    final_losses,
-    judged_again,
-    losses_along,
-    losses_at_least_lead,
-)
-from fedatlas.evaluation.results import Results
-from fedatlas.evaluation.shared_costs import format_common_cost, why_not_shared
-from fedatlas.schema.claims import CaseOutcome
+from fedatlas.evaluation.results import NotTestableError, Results
+from fedatlas.evaluation.shared_costs import format_common_cost, shared_range
+from fedatlas.evaluation.study_files import budgets_of
+from fedatlas.schema.claims import CaseOutcome, Kind
 from fedatlas.schema.cost_names import Cost
 from fedatlas.schema.measurements import LargerIsBetter
+from fedatlas.schema.models import Model
+
+_LEARNT = 0.05  # above chance
 
 
-class HighestTest(ComparisonTest):
-    """One run is better than each of its rivals: one case per rival, and all of them together.
+class OverGraph(Model):
+    """A run over some graphs, and its rivals over these or their own.
 
-    Without a `cost` the measurements that runs end with are compared; with one, the means along it,
-    from where all begin to the largest cost that all reached. With `each_record_from` the run must
-    lead at every record after that share of the rounds: its least lead is judged. That any rival is
-    better than the run is asked of every rival, which Holm's correction pays for.
+    run: that which is claimed to be best. among: its rivals.
+    """
+
+    run: str
+    among: tuple[str, ...] = Field(min_length=1)
+
+
+class HighestTest(EffectTest):
+    """One run is better than each of its rivals.
 
     run: that which is claimed to be best.
     """
 
-    kind: Literal["highest"]
-    run: str
-    among: tuple[str, ...] = Field(min_length=1, description="the rivals")
+    kinds: ClassVar[Mapping[str, Kind]] = {
+        "highest": Kind(
+            "One run is better than each of its rivals: one case per rival, and all of them "
+            "together.\n\nWithout a `cost` the measurements that runs end with are compared; with "
+            "one, the means along it, from where all begin to the largest cost that all reached. "
+            "With `each_record_from` the run must lead at every record after that share of the "
+            "rounds: its least lead is judged. That any rival is better than the run is asked of "
+            "every rival, which Holm's correction pays for.",
+            requires=("run", "among", "measurement"),
+            takes=("at_end", "cost", "each_record_from", "chance", *EFFECT_KEYS),
+        ),
+        "highest_by_graph": Kind(
+            "As `highest`, once for each choice of graphs, where a paper does not say which it "
+            "has.\n\nOne case for each choice, and one for each of its rivals. Evidence says how "
+            "much noise gathers in the mean of the agents' models, by graphs, steps and noise "
+            "alone: what is otherwise equal may differ by that.",
+            requires=("graphs", "measurement"),
+            takes=("cost", "chance"),
+        ),
+    }
+
+    run: str = ""
+    among: tuple[str, ...] = Field(default=(), min_length=1, description="the rivals")
+    graphs: dict[str, OverGraph] = Field(
+        default={}, min_length=1, description="name of the graphs → runs"
+    )
     measurement: LargerIsBetter
     at_end: Literal[True] | None = Field(
         default=None, description="may be declared where no `cost` is: compare where runs end"
@@ -59,14 +96,23 @@ class HighestTest(ComparisonTest):
 
     @property
     def runs(self) -> tuple[str, ...]:
-        return (self.run, *self.among)
+        over = (run for one in self.graphs.values() for run in (one.run, *one.among))
+        return tuple(dict.fromkeys(over)) if self.graphs else (self.run, *self.among)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return ("trained", "budgets") if self.graphs else ("trained",)
 
     @model_validator(mode="after")
     def _rivals_are_others(self) -> Self:
-        if self.run in self.among:
-            raise ValueError(f"among: '{self.run}' is the run itself; name its rivals only")
-        if len(set(self.among)) != len(self.among):
-            raise ValueError(f"among: a rival is listed twice in {', '.join(self.among)}")
+        for run, among in [
+            (self.run, self.among),
+            *((g.run, g.among) for g in self.graphs.values()),
+        ]:
+            if run in among:
+                raise ValueError(f"among: '{run}' is the run itself; name its rivals only")
+            if len(set(among)) != len(among):
+                raise ValueError(f"among: a rival is listed twice in {', '.join(among)}")
         if self.at_end and self.cost is not None:
             raise ValueError(f"at_end: true and cost: {self.cost} exclude each other; remove one")
         if self.each_record_from is not None and self.cost != "round":
@@ -74,96 +120,35 @@ class HighestTest(ComparisonTest):
         return self
 
     def judge(self, results: Results) -> Iterator[CaseOutcome]:
+        if not self.graphs:
+            yield from self._against_rivals(results)
+        for name, over in self.graphs.items():
+            test = self.model_copy(update={"run": over.run, "among": over.among, "graphs": {}})
+            whole, *cases = test.judge(results)
+            drift = ", ".join(f"{run} {_drift(results, run)}" for run in test.runs)
+            evidence = f"{whole.evidence}; noise gathered in x̄: {drift}"
+            yield replace(whole, case=f"over {name}", evidence=evidence)
+            if len(cases) > 1:
+                yield from (replace(case, case=f"over {name}, {case.case}") for case in cases)
+
+    def _against_rivals(self, results: Results) -> Iterator[CaseOutcome]:
+        """All rivals together, then each; only the former if no range is shared."""
         traces = results.selected(*self.runs)
-        whole = self._cases(results, traces, 1.0)
-        again = {words: self._cases(results, traces, share) for words, share in SHARES.items()}
-        findings = [
-            judged_again(
-                finding, {words: partial(_at, found, place) for words, found in again.items()}
-            )
-            for place, finding in enumerate(whole)
-        ]
-        yield from results.with_tuning(findings, *self.runs)
+        by_scale: dict[float, list[CaseOutcome]] = {}
+        for scale in (1.0, *SHARES.values()):
+            try:
+                by_scale[scale] = self._cases(results, traces, scale)
+            except NotTestableError as why:
+                by_scale[scale] = [CaseOutcome("", "not testable", str(why))]
+        for place in range(len(by_scale[1.0])):
+            outcome = robustly(partial(_at, by_scale, place), SHARES)
+            yield results.tuned(outcome, *self.runs)
 
     def _cases(self, results: Results, traces: Sequence[Trace], share: float) -> list[CaseOutcome]:
-        """Of a share of the budget: all rivals together, then each."""
-        if self.cost is None:
-            subject = f"{self.measurement} at the end"
-            own, *others = (final_losses(until(trace, share), self.measurement) for trace in traces)
-            losses = [(own, other) for other in others]
-        else:
-            whole = common_budget(list(traces), self.cost)
-            if why := why_not_shared(traces, self.cost, whole):
-                return [CaseOutcome("", "not testable", why)]
-            end = share * whole
-            start = common_start(list(traces), self.cost)
-            if start >= end:
-                evidence = (
-                    f"'cost: {self.cost}' has no range that {', '.join(self.runs)} share: one has "
-                    f"no record before {format_cost(self.cost, start)}, one ends at {end:.4g}"
-                )
-                return [CaseOutcome("", "not testable", evidence)]
-            subject, losses = self._along(traces, self.cost, start, end)
+        pairs = self._measured(traces, share)
         cases = [
-            self._against(results, subject, place, traces, pair)
-            for place, pair in enumerate(losses, 1)
+            self._against(results, place, traces, found) for place, found in enumerate(pairs, 1)
         ]
-        return [self._together(subject, cases), *cases]
-
-    def _along(
-        self, traces: Sequence[Trace], cost: str, start: float, end: float
-    ) -> tuple[str, list[tuple[np.ndarray, np.ndarray]]]:
-        """What is compared between two costs, in words; losses of the run and of each rival."""
-        first, *rivals = traces
-        if self.each_record_from is not None:
-            start = self.each_record_from * end
-            since = f"from {start:.4g} to {format_cost(cost, end)}"
-            return f"{self.measurement} at the record of the least lead {since}", [
-                losses_at_least_lead(first, rival, self.measurement, start, end) for rival in rivals
-            ]
-        since = f"from {start:.4g} to" if start else "up to"
-        own, *others = (losses_along(one, self.measurement, cost, start, end) for one in traces)
-        subject = f"mean {self.measurement} {since} {format_common_cost(traces, cost, end)}"
-        return subject, [(own, other) for other in others]
-
-    def _against(
-        self,
-        results: Results,
-        subject: str,
-        place: int,
-        traces: Sequence[Trace],
-        losses: tuple[np.ndarray, np.ndarray],
-    ) -> CaseOutcome:
-        """losses: the run's and the rival's."""
-        rival = self.runs[place]
-        finding = self.compared(
-            results,
-            [traces[0], traces[place]],
-            [(self.run, losses[0]), (rival, losses[1])],
-            subject=subject,
-            what=self.measurement,
-            measurement=self.measurement,
-        )
-        finding = replace(finding, case=f"against {rival}")
-        ends = {
-            run: _typical_end(traces[at], self.measurement)
-            for run, at in ((self.run, 0), (rival, place))
-        }
-        untrained = [
-            f"{run} ends at {end:.3f}"
-            for run, end in ends.items()
-            if self.chance is not None and end < self.chance + _LEARNT
-        ]
-        if not untrained:
-            return finding
-        evidence = (
-            f"training not reproduced: {', '.join(untrained)}, and guessing gives {self.chance:g}; "
-            f"{finding.evidence}"
-        )
-        return CaseOutcome(finding.case, "not testable", evidence)
-
-    def _together(self, subject: str, cases: Sequence[CaseOutcome]) -> CaseOutcome:
-        outcome = together_of(cases)
         by_outcome: dict[str, list[str]] = {}
         for rival, case in zip(self.among, cases, strict=True):
             by_outcome.setdefault(case.outcome, []).append(rival)
@@ -171,10 +156,65 @@ class HighestTest(ComparisonTest):
             f"{kind} against {', '.join(rivals)}" for kind, rivals in by_outcome.items()
         )
         closest = min(cases, key=lambda case: case.effect.estimate if case.effect else np.inf)
-        return CaseOutcome("", outcome, f"{subject}: {self.run} {told}", closest.effect)
+        evidence = f"{pairs[0].subject}: {self.run} {told}"
+        return [CaseOutcome("", together_of(cases), evidence, closest.effect), *cases]
+
+    def _measured(self, traces: Sequence[Trace], share: float) -> list[Measured]:
+        """The run and each rival, by a share of the budget."""
+        measurement, cost = self.measurement, self.cost
+        if cost is None:
+            subject, of, (own, *others), _ = at_end(traces, measurement, share)
+            return [Measured(subject, of, (own, other)) for other in others]
+        start, end = shared_range(traces, cost, share)
+        if self.each_record_from is not None:
+            start = self.each_record_from * end
+            since = f"from {start:.4g} to {format_cost(cost, end)}"
+            subject = f"{measurement} at the record of the least lead {since}"
+            first, *rivals = traces
+            return [
+                Measured(subject, measurement, _least_lead(first, rival, measurement, start, end))
+                for rival in rivals
+            ]
+        since = f"from {start:.4g} to" if start else "up to"
+        subject = f"mean {measurement} {since} {format_common_cost(traces, cost, end)}"
+        own, *others = (losses_along(one, measurement, cost, start, end) for one in traces)
+        return [Measured(subject, measurement, (own, other)) for other in others]
+
+    def _against(
+        self, results: Results, place: int, traces: Sequence[Trace], found: Measured
+    ) -> CaseOutcome:
+        pair = {self.run: traces[0], self.among[place - 1]: traces[place]}
+        case = self.compared(results, list(pair.values()), list(pair), found, self.measurement)
+        case = replace(case, case=f"against {self.among[place - 1]}")
+        ends = {run: _typical_end(trace, self.measurement) for run, trace in pair.items()}
+        untrained = [
+            f"{run} ends at {end:.3f}"
+            for run, end in ends.items()
+            if self.chance is not None and end < self.chance + _LEARNT
+        ]
+        if not untrained:
+            return case
+        evidence = (
+            f"training not reproduced: {', '.join(untrained)}, and guessing gives {self.chance:g}; "
+            f"{case.evidence}"
+        )
+        return CaseOutcome(case.case, "not testable", evidence)
 
 
-_LEARNT = 0.05  # above chance
+def _least_lead(
+    first: Trace, second: Trace, measurement: str, start: float, end: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """(seeds,) losses of both at the record, of rounds from start to end, where the first leads by
+    least; +inf for a lost seed. FedatlasError unless both are recorded at the same rounds.
+    """
+    rounds = column(first, "round")[0]
+    if not np.array_equal(rounds, column(second, "round")[0]):
+        raise FedatlasError("each_record_from: runs must be recorded at the same rounds")
+    judged = (rounds >= start) & (rounds <= end)
+    ours, theirs = (losses_of(trace, measurement)[:, judged] for trace in (first, second))
+    least = np.argmin(np.nan_to_num(theirs - ours, nan=np.inf), axis=1)[:, None]
+    own, other = (np.take_along_axis(values, least, axis=1)[:, 0] for values in (ours, theirs))
+    return lost_apart(first, measurement, own), lost_apart(second, measurement, other)
 
 
 def _typical_end(trace: Trace, measurement: str) -> float:
@@ -183,6 +223,14 @@ def _typical_end(trace: Trace, measurement: str) -> float:
     return float(np.median(np.where(np.isfinite(ends), ends, -np.inf)))
 
 
-def _at(findings: Sequence[CaseOutcome], place: int) -> CaseOutcome:
-    """The finding of a case; where there is one for all, that."""
-    return findings[min(place, len(findings) - 1)]
+def _at(by_scale: Mapping[float, Sequence[CaseOutcome]], place: int, scale: float) -> CaseOutcome:
+    """The outcome of a case; where there is one for all, that."""
+    cases = by_scale[scale]
+    return cases[min(place, len(cases) - 1)]
+
+
+def _drift(results: Results, run: str) -> str:
+    """The noise in one number of the model, by the end."""
+    case = budgets_of(results.study(results.budgets, "budgets"), run)[0]
+    gathered = case["drift"].dropna("iteration").to_numpy()
+    return f"{gathered[-1]:.2f}" if len(gathered) else "not known"

@@ -1,3 +1,5 @@
+"""A claim of part of a map."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
@@ -53,8 +55,9 @@ class RegionTest(Lines, ClaimTest):
         return tuple(dict.fromkeys(run for test in self.cells.values() for run in test.runs))
 
     @property
-    def kinds(self) -> tuple[str, ...]:
-        return (self.kind, *sorted({kind for test in self.cells.values() for kind in test.kinds}))
+    def modules(self) -> tuple[str, ...]:
+        own = {module for test in self.cells.values() for module in test.modules}
+        return (*super().modules, *sorted(own))
 
     @property
     def measured(self) -> tuple[str, ...]:

@@ -1,13 +1,35 @@
-"""A loss surface over two parameters with its stationary points; `studies.landscape` finds them."""
+"""What studies write of an experiment, for claims: a loss surface, budgets, attacks and leaks."""
+
+from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.comma_separated import read_rows
 from fedatlas.files import write_text
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+BUDGETS_FORMAT = "fedatlas budgets 2"
+#: Columns of the table of pairs of data sets, which `studies.lemma_3` writes.
+ATTACKS_COLUMNS = (
+    *("run", "case", "samples", "drawn", "accounting", "claimed_epsilon", "pair_epsilon", "known"),
+    *("refuted_below", "refuted_above", "audited_epsilon", "detected", "mistaken", "runs"),
+    "verdict",
+)
+#: Columns of the table of leaks, which `studies.leaks` makes.
+LEAKS_COLUMNS = (
+    *("attack", "who", "learns", "assumes", "measured", "value", "paper_claim", "verdict"),
+)
+#: The verdict, in both tables, of what an attack refutes.
+REFUTED = "does not stand"
 
 Classification = Literal["minimum", "saddle", "maximum", "degenerate"]
 
@@ -39,7 +61,7 @@ class StationaryPoint:
 
 @dataclass(frozen=True)
 class Surface:
-    """The surface over a grid, and its stationary points from low to high.
+    """A loss surface over two parameters on a grid, and its stationary points from low to high.
 
     lowest: the lowest value found, on the grid or at a stationary point.
     starts: how many searches there were; lost: how many of them ended at no stationary point.
@@ -78,7 +100,7 @@ def read_surface(path: Path) -> Surface:
         ) from None
 
 
-def described(point: StationaryPoint) -> str:
+def describe_point(point: StationaryPoint) -> str:
     """A stationary point in words, its members by their number."""
     others = f" and {len(point.points) - 1} others" if len(point.points) > 1 else ""
     return (
@@ -90,3 +112,28 @@ def described(point: StationaryPoint) -> str:
 
 def _numbers(values: Sequence[float]) -> str:
     return ", ".join(f"{round(value, 9) + 0.0:.3g}" for value in values)
+
+
+def read_budgets(path: Path) -> xr.Dataset:
+    """Read a file of privacy budgets; FedatlasError names a damaged or foreign one."""
+    from fedatlas.store.netcdf import read_netcdf  # loads xarray, which plans do without
+
+    return read_netcdf(path, BUDGETS_FORMAT, "a file of budgets")
+
+
+def budgets_of(budgets: xr.Dataset, run: str) -> list[xr.Dataset]:
+    """The run's budgets, one per accounting in its order; FedatlasError if there is none."""
+    cases = [budgets.isel(case=place) for place in np.flatnonzero(budgets["run"] == run)]
+    if not cases:
+        raise FedatlasError(f"run '{run}' accounts for no privacy")
+    return cases
+
+
+def read_attacks(path: Path) -> list[dict[str, str]]:
+    """Read the table of pairs of data sets."""
+    return read_rows(path, ATTACKS_COLUMNS)
+
+
+def read_leaks(path: Path) -> list[dict[str, str]]:
+    """Read the table of leaks."""
+    return read_rows(path, LEAKS_COLUMNS)

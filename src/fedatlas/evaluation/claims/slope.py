@@ -1,0 +1,461 @@
+"""How a cost or an error grows or falls with a size of the problem: slopes of logarithms."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from math import log
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, PositiveFloat, model_validator
+
+from fedatlas.evaluation.comparing import (
+    EFFECT_KEYS,
+    FACTORS,
+    SHARES,
+    EffectTest,
+    as_far_as_resolved,
+    check_pairs,
+    cut,
+    robustly,
+)
+from fedatlas.evaluation.comparison import Direction, advantages
+from fedatlas.evaluation.costs import Trace, column
+from fedatlas.evaluation.evidence import (
+    counts,
+    format_repeats,
+    level,
+    plain,
+    target_name,
+    unit_of,
+)
+from fedatlas.evaluation.levels import (
+    Crossings,
+    best_by_others,
+    common_budget,
+    crossings,
+    diverged,
+    log_measurement,
+    log_target,
+    mean_along,
+)
+from fedatlas.evaluation.results import NotTestableError, Results
+from fedatlas.evaluation.shared_costs import EPSILON, delta_to_reach, why_no_common_delta
+from fedatlas.evaluation.slopes import (
+    Line,
+    Lines,
+    Size,
+    extreme_slopes,
+    size_in,
+    sizes_of,
+    slopes_of,
+)
+from fedatlas.evaluation.theory_table import running_means
+from fedatlas.schema.claims import CaseOutcome, Kind
+from fedatlas.schema.cost_names import Cost
+from fedatlas.schema.experiments import Experiment
+from fedatlas.schema.measurements import MEASUREMENTS, Level, check_target
+
+#: Time to a target falls as parties to this power where speed-up is linear.
+LINEAR_POWER = -1.0
+#: "Near linear": a power closer to it than this. Our choice.
+NEAR = 0.2
+#: From which difference of powers counts, a fifth of the cost at 8 or 9 times the size, or which
+#: share of an exponent. Our choice.
+COUNTING_POWER = 0.1
+
+_ALONG: dict[Size, str] = {
+    "rounds": "rounds of a run",
+    "local_steps": "local steps of a round",
+    "silos": "silos",
+    "clients": "clients of each silo",
+}
+_ONE = {"clients": "client", "parties": "party"}
+_LEAST = 1e-150  # of a level, which may be 0
+
+
+class SlopeTest(Lines, EffectTest):
+    """A slope of a logarithm over the logarithm of a size, against a theorem's or against others'.
+
+    `smallest_effect` is a difference of slopes. A seed that missed a target has an infinite slope.
+
+    series: runs by rising size. compare_with: runs of another method at the same sizes: whether the
+    slope is lower than theirs. run: in place of a series, one run and a series of targets.
+    power: of the size, in the theorem.
+    points: `selected` by the experiment; or `best`, where every ε has a point of its own: for each
+    seed the one by which the other seeds reach ε first, so that no seed chooses for itself.
+    logarithm: whether the theorem has one. averaged: whether levels are means along all rounds.
+    quantity: cost to a target, error at the end, or level there of runs with their own horizon.
+    """
+
+    kinds: ClassVar[Mapping[str, Kind]] = {
+        "growth": Kind(
+            "The cost to a target grows no faster than the number of clients to a power.\n\nWith "
+            "`compare_with`: it grows more slowly than theirs. The statistic is how much lower the "
+            "slope of log cost over log clients is than `power`, or than that of the others. "
+            "Theorems bound from above: a lower slope reproduces.",
+            requires=("series",),
+            takes=("compare_with", "measurement", "target", "cost", "power", *EFFECT_KEYS),
+            sets={"size": "clients", "measurement": "suboptimality", "power": 1.0},
+        ),
+        "scaling": Kind(
+            "Simulated time to a target falls near linearly with the number of parties.\n\nWith "
+            "`compare_with`: it falls faster than theirs. The statistic is the slope of log time "
+            "over log parties, and how close it is to -1, or how much lower than that of the "
+            "others. `smallest_effect`: 0.2 of what is near linear, 0.1 of what is faster.",
+            requires=("series",),
+            takes=("compare_with", "measurement", "target", *EFFECT_KEYS),
+            sets={
+                "size": "parties",
+                "cost": "simulated_time",
+                "measurement": "suboptimality",
+                "power": LINEAR_POWER,
+                "near": True,
+            },
+        ),
+        "rate": Kind(
+            "The cost to a level ε grows no faster than 1/ε to a power, as ε falls along "
+            "`targets`.\n\nThe statistic is how much lower the slope of log cost over log 1/ε is "
+            "than `power`. Theorems bound from above: a lower slope reproduces. With `logarithm` "
+            "the slope is over the logarithm of 1/ε log(2 Δ/ε), where Δ is the level at the start, "
+            "the median of seeds. With `averaged` levels are root mean squares along all rounds so "
+            "far, as theorems of nonconvex objectives bound them.",
+            requires=("run", "targets", "power"),
+            takes=("logarithm", "averaged", "points", "measurement", "cost", *EFFECT_KEYS),
+        ),
+        "error_scaling": Kind(
+            "The error that runs end with grows at most, or falls at least, as a size to a power."
+            "\n\nThe statistic is how much lower the slope of log error over log size is than "
+            "`power`. Theorems bound from above: a lower slope reproduces. With `averaged` the "
+            "error is the mean square of the measurement along all rounds, as theorems of "
+            "nonconvex objectives bound it; otherwise it is the measurement at the end.",
+            requires=("series", "size", "power"),
+            takes=("measurement", "averaged", *EFFECT_KEYS),
+            sets={"quantity": "error", "averaged": True},
+        ),
+        "horizon_rate": Kind(
+            "The square of a measurement at the end of runs falls with their horizon K as a "
+            "theorem says.\n\nRuns of `series` are whole runs of rising horizons, whose steps "
+            "follow the horizon. The statistic is the exponent of the fall over the printed one, "
+            "less 1: with `power` the slope of its logarithm over that of K + 1, with `base` over "
+            "K, where the theorem has O(base^K). Theorems bound from above: a faster fall "
+            "reproduces.",
+            requires=("series",),
+            takes=("measurement", "power", "base", *EFFECT_KEYS),
+            sets={"quantity": "level", "size": "horizon"},
+        ),
+    }
+
+    series: tuple[str, ...] = Field(default=(), min_length=2, description="by rising size")
+    compare_with: tuple[str, ...] = ()
+    run: str = ""
+    quantity: Literal["cost", "error", "level"] = "cost"
+    size: Size | None = Field(default=None, description="of clients those of each silo")
+    measurement: Level = "gradient_norm"
+    cost: Cost = "round"
+    target: PositiveFloat = Field(default=1e-3, description="in units of the measurement")
+    targets: tuple[PositiveFloat, ...] = Field(
+        default=(), min_length=2, description="from large to small, in units of the measurement"
+    )
+    power: float | None = None
+    base: float | None = Field(default=None, gt=0, lt=1, description="of K, in the theorem")
+    near: bool = Field(default=False, description="whether the slope is claimed to be the power")
+    logarithm: bool = False
+    averaged: bool = False
+    points: Literal["selected", "best"] = "selected"
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        return (self.run,) if self.run else (*self.series, *self.compare_with)
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        return (self.cost,) if self.quantity == "cost" else ()
+
+    @property
+    def has_slopes(self) -> bool:
+        return bool(self.series) and self.quantity != "level"
+
+    @property
+    def of_choice(self) -> bool:
+        return self.points == "selected"
+
+    @property
+    def unit(self) -> str:
+        return "share of the printed exponent" if self.quantity == "level" else "slope"
+
+    @property
+    def direction(self) -> Direction:
+        if self.compare_with:
+            return "better"
+        return "equal" if self.near else "not worse"
+
+    @property
+    def default_effect(self) -> float:
+        return NEAR if self.direction == "equal" else COUNTING_POWER
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if self.compare_with and len(self.compare_with) != len(self.series):
+            raise ValueError("compare_with needs a run for each of series, or none at all")
+        if list(self.targets) != sorted(set(self.targets), reverse=True):
+            raise ValueError(f"targets: must fall; they are {', '.join(map(str, self.targets))}")
+        if self.quantity == "level":
+            if (self.power is None) == (self.base is None):
+                raise ValueError("state 'power' or 'base', one of them")
+            if len(self.series) < 3:
+                raise ValueError("series: three or more horizons are needed")
+        if self.power is not None and self.power <= 0 and (self.run or self.quantity == "level"):
+            raise ValueError(f"power: {self.power:g} must be above 0")
+        if self.quantity == "cost" and not self.targets:
+            check_target(self, self.measurement, self.target)
+        for target in self.targets:
+            check_target(self, self.measurement, target)
+        return self
+
+    def check(self, experiment: Experiment) -> None:
+        if self.points == "best" and not experiment.chooses(self.run):
+            raise ValueError(f"run '{self.run}' has one point: remove 'points: best'")
+        if self.size is None or self.size == "horizon":
+            return
+        series, compared = (
+            [size_in(experiment, run, self.size) for run in runs]
+            for runs in (self.series, self.compare_with)
+        )
+        if series != sorted(set(series)):
+            raise ValueError(f"{self.size} of series must rise; they are {series}")
+        if compared and compared != series:
+            raise ValueError(f"compare_with has {compared} {self.size}, series has {series}")
+
+    def judge(self, results: Results) -> Iterator[CaseOutcome]:
+        if self.quantity == "error":
+            outcome = robustly(partial(self._of_errors, results), SHARES)
+        elif self.quantity == "level":
+            outcome = robustly(partial(self._of_horizons, results), {})
+        else:
+            judge = self._of_targets if self.run else self._of_costs
+            outcome = robustly(partial(judge, results), FACTORS)
+        yield outcome if self.points == "best" else results.tuned(outcome, *self.runs)
+
+    def lines(self, selected: Callable[..., list[Trace]]) -> Iterator[Line]:
+        assert self.size is not None  # as has_slopes says
+        target = log_target(self.measurement, self.target)
+        for label, runs in (("", self.series), ("compared with", self.compare_with)):
+            if not runs:
+                continue
+            traces = selected(*runs)
+            if self.quantity == "cost":
+                along, of = str(self.size), self._subject(target)
+                logarithms = np.stack([one.cost for one in self._crossings(traces, target)])
+            else:
+                along, of = _ALONG[self.size], MEASUREMENTS[self.measurement].long_name
+                of = f"mean square of the {of}" if self.averaged else of
+                logarithms = np.stack([self._errors(trace) for trace in traces])
+            expected = None if self.compare_with else self.power
+            yield Line(label, along, of, sizes_of(traces, self.size), logarithms, expected)
+
+    def _subject(self, target: float) -> str:
+        return f"{unit_of(self.cost)} to {target_name(self.measurement, target)}"
+
+    def _crossings(self, traces: Sequence[Trace], target: float) -> list[Crossings]:
+        return [crossings(trace, self.measurement, self.cost, target) for trace in traces]
+
+    def _of_costs(self, results: Results, factor: float) -> CaseOutcome:
+        """Costs of runs to a multiple of the target, over their sizes."""
+        assert self.size is not None
+        target = log_target(self.measurement, self.target) + float(np.log10(factor))
+        groups = [results.selected(*runs) for runs in (self.series, self.compare_with) if runs]
+        sizes = [sizes_of(traces, self.size) for traces in groups]
+        found = [self._crossings(traces, target) for traces in groups]
+        told = ", against ".join(
+            ", ".join(
+                level(f"{count} {_ONE[self.size] if count == 1 else self.size}", crossing.cost)
+                for count, crossing in zip(sizes[0], of_series, strict=True)
+            )
+            for of_series in found
+        )
+        traces = [trace for of_group in groups for trace in of_group]
+        return self._sloping(
+            *(results, traces, sizes[0], found, f"{self._subject(target)}: {told}"),
+            reached=[(trace.attrs["run"], trace, target) for trace in traces],
+            who="one run",
+        )
+
+    def _of_targets(self, results: Results, factor: float) -> CaseOutcome:
+        """Costs of one run to multiples of its targets, over 1/ε."""
+        targets = [factor * target for target in self.targets]
+        levels = [log_target(self.measurement, target) for target in targets]
+        points = self._points(results)
+        traces = list(points.values())
+        found, told = [], []
+        for target, goal in zip(targets, levels, strict=True):
+            crossed, chosen = best_by_others(self._crossings(traces, goal))
+            found.append(crossed)
+            step = f" with {_most_chosen(chosen, traces)}" if len(traces) > 1 else ""
+            told.append(level(f"ε = {target:g}", crossed.cost) + step)
+        of = f"mean {self.measurement}" if self.averaged else self.measurement
+        sizes = 1 / np.array(targets)
+        if self.logarithm:
+            start = float(np.median(column(traces[0], self.measurement)[:, 0]))
+            sizes = sizes * np.log(np.maximum(2 * start * sizes, np.e))
+        return self._sloping(
+            *(results, traces, sizes, [found]),
+            f"{unit_of(self.cost)} to {of} ε: {', '.join(told)}",
+            reached=[
+                (f"{target:g}", trace, goal)
+                for target, goal in zip(targets, levels, strict=True)
+                for trace in traces
+            ],
+            who="it",
+        )
+
+    def _points(self, results: Results) -> Mapping[str, Trace]:
+        """The traces to compare, by point; levels are means so far where the claim says so."""
+        traces = results.traces[self.run]
+        if self.points == "selected":
+            point = results.chosen[self.run].point
+            traces = {point: traces[point]}
+        if not self.averaged:
+            return traces
+        name, dims = self.measurement, ("seed", "record")
+        return {
+            point: trace.assign({name: (dims, np.sqrt(_mean_squares(trace, name)))})
+            for point, trace in traces.items()
+        }
+
+    def _sloping(
+        self,
+        results: Results,
+        traces: Sequence[Trace],
+        sizes: np.ndarray,
+        found: Sequence[Sequence[Crossings]],
+        told: str,
+        *,
+        reached: Iterable[tuple[str, Trace, float]],
+        who: str,
+    ) -> CaseOutcome:
+        """The slope of the first series of crossings, against that of the second if there is one.
+
+        sizes: (crossings,) of each series. traces: all that crossings are of. told: subject and
+        crossings, in words. reached: name, trace and target of each cost. who: may be at a target
+        from the start.
+        """
+        if self.cost == EPSILON:
+            deltas = [
+                (name, delta_to_reach(trace, self.measurement, target))
+                for name, trace, target in reached
+            ]
+            if why := why_no_common_delta(deltas):
+                raise NotTestableError(f"{told}; {why}")
+        if any(np.isneginf(crossing.cost).any() for series in found for crossing in series):
+            raise NotTestableError(f"{told}; {who} starts there, or gets there at a cost of 0")
+        slopes = [slopes_of(sizes, np.stack([each.cost for each in series])) for series in found]
+        if not np.isfinite(slopes).any(axis=0).any():
+            raise NotTestableError(f"{told}; the budget is too small")
+        criterion = self.criterion
+        outcome, effect = results.compare(
+            self._gaps(slopes), criterion, self.unit, traces, self.measurement
+        )
+        shown = f"{plain(effect.estimate)} ({plain(effect.low)} to {plain(effect.high)})"
+        what = "lower than theirs by" if len(found) > 1 else f"below {self.power:g} by"
+        counted = f"{criterion.smallest:g} counts"
+        if self.direction == "equal":
+            counted = f"closer than {criterion.smallest:g} is near"
+        evidence = f"{told}; slope {what} {shown}; {counted}{format_repeats(effect)}"
+        # The highest slope of ours against the lowest of theirs, and the other way round.
+        gaps = [
+            self._gaps(
+                [
+                    extreme_slopes(sizes, series, (at == 0) == lowest)
+                    for at, series in enumerate(found)
+                ]
+            )
+            for lowest in (False, True)
+        ]
+        case = CaseOutcome("", outcome, evidence, effect)
+        return as_far_as_resolved(results, case, traces, gaps, criterion)
+
+    def _gaps(self, slopes: Sequence[np.ndarray]) -> np.ndarray:
+        """(seeds,) how much lower the first slopes are than the others, or than is claimed."""
+        if len(slopes) > 1:
+            return advantages(slopes[0], slopes[1])
+        assert self.power is not None
+        return self.power - slopes[0]
+
+    def _of_errors(self, results: Results, share: float) -> CaseOutcome:
+        """Errors of runs after a share of their rounds, over their sizes."""
+        assert self.size is not None and self.power is not None
+        traces = [cut(trace, share) for trace in results.selected(*self.series)]
+        check_pairs(traces)
+        sizes = sizes_of(traces, self.size)
+        errors = np.stack([self._errors(trace) for trace in traces])
+        of = f"mean square of {self.measurement}" if self.averaged else self.measurement
+        told = ", ".join(
+            level(f"{self.size} = {size:g}", error)
+            for size, error in zip(sizes, errors, strict=True)
+        )
+        gaps = self.power - slopes_of(sizes, errors)
+        if not np.isfinite(gaps).any():
+            raise NotTestableError(f"{of}: {told}; no seed ended in all runs")
+        outcome, effect = results.compare(gaps, self.criterion, self.unit, traces, self.measurement)
+        slope, low, high = (self.power - one for one in (effect.estimate, effect.high, effect.low))
+        evidence = f"{of}: {told}; slope {plain(slope)} ({plain(low)} to {plain(high)}), "
+        evidence += f"at most {self.power:g} claimed; {counts(effect)}"
+        return CaseOutcome("", outcome, evidence, effect)
+
+    def _errors(self, trace: Trace) -> np.ndarray:
+        """(seeds,) logarithms; +inf for a seed that diverged."""
+        if self.averaged:
+            errors = np.log10(_mean_squares(trace, self.measurement)[:, -1])
+        else:
+            errors = log_measurement(trace, self.measurement)[:, -1]
+        return np.where(diverged(trace), np.inf, errors)
+
+    def _of_horizons(self, results: Results, _: float) -> CaseOutcome:
+        """Levels that runs end with, over their horizons."""
+        traces = results.selected(*self.series)
+        sizes = sizes_of(traces, "horizon")
+        ends = np.stack([self._end(trace, results.window) for trace in traces])
+        told = ", ".join(
+            f"{plain(float(np.sqrt((10 ** (2 * end)).mean())))} at K = {horizon}"
+            for end, horizon in zip(ends, sizes, strict=True)
+        )
+        subject = f"{self.measurement} at the end, root mean square over seeds: {told}"
+        if not np.isfinite(ends).all():
+            raise NotTestableError(f"{subject}; some seeds were lost")
+        x = np.log(sizes + 1.0) if self.base is None else sizes.astype(float)
+        x = x - x.mean()
+        exponents = -2 * log(10) * (x @ ends) / (x @ x)
+        printed = self.power if self.base is None else -log(self.base)
+        assert printed is not None
+        outcome, effect = results.compare(
+            exponents / printed - 1, self.criterion, self.unit, traces, self.measurement
+        )
+        found = [plain((1 + part) * printed) for part in (effect.estimate, effect.low, effect.high)]
+        of = "a power of 1/(K + 1)" if self.base is None else "an exponent per iteration"
+        evidence = (
+            f"{subject}; its square falls with {of} of {found[0]} ({found[1]} to {found[2]}), "
+            f"printed {plain(printed)}; a tenth of it counts{format_repeats(effect)}"
+        )
+        return CaseOutcome("", outcome, evidence, effect)
+
+    def _end(self, trace: Trace, window: float) -> np.ndarray:
+        """(seeds,) logarithms of levels at the end."""
+        budget = common_budget([trace], "round")
+        if not budget:
+            return np.full(trace.sizes["seed"], np.nan)
+        # A run may start where the objective is least: to stand above the start is no loss here.
+        levels = mean_along(trace, self.measurement, "round", (1 - window) * budget, budget)
+        return np.asarray(np.log10(np.maximum(levels, _LEAST)))
+
+
+def _mean_squares(trace: Trace, measurement: str) -> np.ndarray:
+    """(seeds, records) means of the square along all rounds so far."""
+    return running_means(column(trace, "round"), column(trace, measurement) ** 2)
+
+
+def _most_chosen(chosen: np.ndarray, traces: Sequence[Trace]) -> str:
+    """The step that most seeds chose, and whether it is the smallest or largest that was tried."""
+    steps = [float(trace.attrs["effective_step_size"]) for trace in traces]
+    most = steps[int(np.bincount(chosen, minlength=len(steps)).argmax())]
+    edge = ", an edge of its grid" if most in (min(steps), max(steps)) else ""
+    return f"step {most:g}{edge}"

@@ -1,0 +1,297 @@
+"""A value that a study computes, against what a paper claims of it; nothing is random here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
+
+from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.comparison import CONFIDENCE, ROUNDING
+from fedatlas.evaluation.results import Results
+from fedatlas.evaluation.shared_costs import common_delta, format_delta, why_no_common_delta
+from fedatlas.evaluation.study_files import REFUTED, Classification, budgets_of, describe_point
+from fedatlas.schema.claims import CaseOutcome, ClaimTest, Kind
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+class Found(NamedTuple):
+    """What a study says of one case of a claim.
+
+    holds: whether the value is as claimed; None where it cannot tell.
+    """
+
+    case: str
+    holds: bool | None
+    evidence: str
+
+
+class StudyValueTest(ClaimTest):
+    """A study's value, compared with what is claimed of it: reproduced, or else contradicted.
+
+    run: that which the claim is about. smaller, than: a run that is claimed to spend less, and its
+    rivals. from_horizon: K from which on ε is claimed to fall. after: the number of iterations that
+    is claimed. classification: which kind of point is claimed. attack, who: how those of the table
+    begin that the claim is about. reason: why nothing can contradict the claim, and what is known.
+    """
+
+    kinds: ClassVar[Mapping[str, Kind]] = {
+        "audit_stands": Kind(
+            "No pair of adjacent data sets of the privacy audit loses more than the ε that a paper "
+            "claims. Contradicted where a pair loses more than the run's first accounting says. "
+            "Otherwise not testable: a pair can only refute.",
+            requires=("run",),
+        ),
+        "beyond_data": Kind(
+            "A claim that no run and no attack could contradict, such as algebra; not testable.",
+            requires=("reason",),
+        ),
+        "budget_falls": Kind(
+            "The ε of a whole run falls with every larger horizon, from `from_horizon` on. Nothing "
+            "is random here: reproduced if it falls at every step, otherwise contradicted.",
+            requires=("run", "from_horizon"),
+            takes=("floor",),
+        ),
+        "budget_order": Kind(
+            "One run spends less ε over all iterations than each of its rivals: one case per "
+            "rival. Judged by each run's first accounting; others are evidence. Nothing is random "
+            "here: reproduced if it is less, otherwise contradicted. ε that hold at different δ, "
+            "none of them 0, are not testable.",
+            requires=("smaller", "than"),
+        ),
+        "delta_reaches_one": Kind(
+            "The δ of a run reaches 1 after a number of iterations. Nothing is random here: "
+            "reproduced within the tolerance, otherwise contradicted. Not testable where something "
+            "was fitted to this claim.",
+            requires=("run", "after", "tolerance"),
+            takes=("fitted",),
+        ),
+        "leak_stands": Kind(
+            "No attack of the audit of messages learns what a paper says is safe; a case for each. "
+            "Contradicted where an attack succeeds. Otherwise not testable: an attack can only "
+            "refute.",
+            requires=("attack",),
+            takes=("who",),
+        ),
+        "stationary_point": Kind(
+            "The loss surface has a stationary point of a class, far above the lowest value found. "
+            "Nothing is random here, so there is no interval: reproduced if such a point was "
+            "found, otherwise contradicted, as far as the searches go. Finding none proves less "
+            "than finding one.",
+            requires=("classification", "above_optimum_by"),
+        ),
+    }
+
+    run: str = ""
+    smaller: str = ""
+    than: tuple[str, ...] = Field(default=(), min_length=1)
+    from_horizon: PositiveInt = 1
+    floor: bool = Field(
+        default=True, description="whether samples are whole numbers, as they are in a run"
+    )
+    after: PositiveInt = 1
+    tolerance: NonNegativeInt = Field(
+        default=0, description="iterations more or less that still agree"
+    )
+    fitted: str | None = Field(
+        default=None, description="what of the run was fitted to this claim: then it is not judged"
+    )
+    classification: Classification = "minimum"
+    above_optimum_by: NonNegativeFloat = Field(default=0, description="in units of the surface")
+    attack: str = ""
+    who: str = ""
+    reason: str = ""
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        return tuple(filter(None, (self.run, self.smaller, *self.than)))
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return _VALUES[self.kind].needs
+
+    def judge(self, results: Results) -> Iterator[CaseOutcome]:
+        value = _VALUES[self.kind]
+        for case, holds, evidence in value.found(self, results):
+            if holds is None or (holds and value.only_refutes):
+                only = f"; {value.only_refutes} can only refute" if value.only_refutes else ""
+                yield CaseOutcome(case, "not testable", f"{evidence}{only}")
+            else:
+                yield CaseOutcome(case, "reproduced" if holds else "contradicted", evidence)
+
+
+def _beyond_data(test: StudyValueTest, results: Results) -> Iterator[Found]:
+    yield Found("", None, test.reason)
+
+
+def _budget_falls(test: StudyValueTest, results: Results) -> Iterator[Found]:
+    case = _budgets(results, test.run)[0]
+    variable = "final_epsilon" if test.floor else "unfloored_epsilon"
+    horizons, epsilon = case["horizon"].to_numpy(), case[variable].to_numpy()
+    late = (horizons >= test.from_horizon) & np.isfinite(epsilon)
+    if late.sum() < 2:
+        raise FedatlasError(f"run '{test.run}' has no budgets of such horizons")
+    rises = horizons[late][1:][np.diff(epsilon[late]) >= 0]
+    highest = horizons[late][epsilon[late].argmax()]
+    evidence = (
+        f"{test.run}{'' if test.floor else ', samples not rounded down'}, horizons "
+        f"{test.from_horizon} to {horizons[late][-1]}: ε is largest at "
+        f"K = {highest} ({epsilon[late].max():.5g}), {epsilon[late][0]:.5g} at the first and "
+        f"{epsilon[late][-1]:.5g} at the last; it rises at {len(rises)} of {late.sum() - 1} steps"
+    )
+    if len(rises):
+        evidence += f", last at K = {rises[-1]}"
+    yield Found("", not len(rises), evidence)
+
+
+def _budget_order(test: StudyValueTest, results: Results) -> Iterator[Found]:
+    ours = _budgets(results, test.smaller)
+    for rival in test.than:
+        theirs = _budgets(results, rival)
+        cases = {test.smaller: ours, rival: theirs}
+        totals = {run: _totals(own) for run, own in cases.items()}
+        (own, mine), (other, its) = (next(iter(each.items())) for each in totals.values())
+        evidence = f"ε in all: {test.smaller} {mine:.5g} ({own}), {rival} {its:.5g} ({other})"
+        for run, by_accounting in totals.items():
+            further = [f"{value:.5g} ({name})" for name, value in [*by_accounting.items()][1:]]
+            evidence += f"; {run} {', '.join(further)}" if further else ""
+        assumed = {run: str(each[0]["statement"].item()) for run, each in cases.items()}
+        if len(set(assumed.values())) == 1:
+            evidence += f"; each {assumed[rival]}"
+        else:
+            evidence += "".join(f"; {run} {statement}" for run, statement in assumed.items())
+        # (1,) the δ at which the ε of all iterations holds.
+        deltas = [
+            (run, each[0]["delta"].dropna("iteration").to_numpy()[-1:])
+            for run, each in cases.items()
+        ]
+        delta = common_delta([each for _, each in deltas])
+        if delta is None:
+            evidence += f"; {why_no_common_delta(deltas)}"
+        elif delta:
+            evidence += f"; both{format_delta(delta)}"
+        case = f"than {rival}" if len(test.than) > 1 else ""
+        yield Found(case, None if delta is None else mine < its, evidence)
+
+
+def _delta_reaches_one(test: StudyValueTest, results: Results) -> Iterator[Found]:
+    found, agrees = [], []
+    for case in _budgets(results, test.run):
+        delta = case["delta"].dropna("iteration").to_numpy()
+        reached = case["iteration"].to_numpy()[: len(delta)][delta >= 1]
+        agrees.append(len(reached) > 0 and abs(int(reached[0]) - test.after) <= test.tolerance)
+        end = f"after {reached[0]} iterations" if len(reached) else f"never ({delta[-1]:.3g})"
+        found.append(f"{end} ({case['accounting'].item()})")
+    evidence = f"{test.run}: δ = 1 {', '.join(found)}; claimed {test.after}"
+    if test.fitted:
+        yield Found("", None, f"{evidence}; {test.fitted}")
+    else:
+        yield Found("", agrees[0], evidence)
+
+
+def _budgets(results: Results, run: str) -> list[xr.Dataset]:
+    return budgets_of(results.study(results.budgets, "budgets"), run)
+
+
+def _totals(cases: Sequence[xr.Dataset]) -> dict[str, float]:
+    """ε of all iterations by accounting."""
+    return {
+        str(case["accounting"].item()): float(case["epsilon"].dropna("iteration")[-1])
+        for case in cases
+    }
+
+
+def _stationary_point(test: StudyValueTest, results: Results) -> Iterator[Found]:
+    surface = results.study(results.landscape, "landscape")
+    of_class = [
+        point for point in surface.stationary_points if point.classification == test.classification
+    ]
+    border = test.above_optimum_by - ROUNDING
+    high = [point for point in of_class if point.above_lowest >= border]
+    first, second = (f"[{grid[0]:g}, {grid[-1]:g}]" for grid in (surface.first, surface.second))
+    # The highest of those that will do, or of those that will not.
+    shown = sorted(high or of_class, key=lambda point: point.above_lowest)[-1:]
+    told = [describe_point(point) for point in shown] or [f"no {test.classification} found"]
+    yield Found(
+        "",
+        bool(high),
+        f"{told[0]}; claimed a {test.classification} at least {test.above_optimum_by:g} above; "
+        f"lowest value found {surface.lowest:.4g}; {surface.starts} searches in {first} × {second}",
+    )
+
+
+def _attacks(test: StudyValueTest, results: Results) -> Iterator[Found]:
+    own = [row for row in results.study(results.attacks, "attacks") if row["run"] == test.run]
+    for case in dict.fromkeys(row["case"] for row in own):
+        rows = [row for row in own if row["case"] == case]
+        first = rows[0]
+        drawn = (
+            "every iteration draws all samples"
+            if first["drawn"] == first["samples"]
+            else f"an iteration draws {first['drawn']} of {first['samples']} samples"
+        )
+        known = "" if first["known"] == "exact" else "at least "
+        claimed = "; ".join(
+            f"{float(row['claimed_epsilon']):.4g} ({row['accounting']})" for row in rows
+        )
+        evidence = (
+            f"{case}: the ε of the pair is {known}{float(first['pair_epsilon']):.4g}, {drawn}; "
+            f"claimed {claimed}"
+        )
+        limits = [
+            f"{word} {float(first[column]):.4g}"
+            for word, column in (("below", "refuted_below"), ("above", "refuted_above"))
+            if first[column]
+        ]
+        if limits:
+            evidence += f"; quadratic losses refute it at curvatures {' and '.join(limits)}"
+        if first["runs"]:
+            evidence += (
+                f"; {int(first['runs']) // 2} runs on either data set, after as many to choose the "
+                f"test, show {float(first['audited_epsilon']):.3g} at {CONFIDENCE:.0%} for all "
+                "curvatures"
+            )
+        yield Found(case, first["verdict"] != REFUTED, evidence)
+
+
+def _leaks(test: StudyValueTest, results: Results) -> Iterator[Found]:
+    rows = [
+        row
+        for row in results.study(results.leaks, "leaks")
+        if row["attack"].startswith(test.attack) and row["who"].startswith(test.who)
+    ]
+    if not rows:
+        raise FedatlasError(f"no attack of the audit begins with '{test.attack}' by '{test.who}'")
+    for row in rows:
+        yield Found(
+            row["who"] if len(rows) > 1 else "",
+            row["verdict"] != REFUTED,
+            f"{row['attack']}, by {row['who']} (assumes {row['assumes']}), for {row['learns']}: "
+            f"{float(row['value']):.4g}, {row['measured']}",
+        )
+
+
+class _Value(NamedTuple):
+    """How a study's value is found.
+
+    needs: keys of the experiment. only_refutes: what found it, if that can never prove a claim.
+    """
+
+    found: Callable[[StudyValueTest, Results], Iterator[Found]]
+    needs: tuple[str, ...]
+    only_refutes: Literal["", "a pair", "an attack"] = ""
+
+
+_VALUES = {
+    "audit_stands": _Value(_attacks, ("privacy_audit",), "a pair"),
+    "beyond_data": _Value(_beyond_data, ()),
+    "budget_falls": _Value(_budget_falls, ("budgets",)),
+    "budget_order": _Value(_budget_order, ("budgets",)),
+    "delta_reaches_one": _Value(_delta_reaches_one, ("budgets",)),
+    "leak_stands": _Value(_leaks, ("audit",), "an attack"),
+    "stationary_point": _Value(_stationary_point, ("landscape", "trained")),
+}

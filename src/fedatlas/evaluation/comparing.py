@@ -1,0 +1,347 @@
+"""Comparing quantities of runs: what is measured, in which unit, what counts, in words."""
+
+from abc import ABC
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Literal, NamedTuple, Self
+
+import numpy as np
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+
+from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.comparison import Criterion, Direction, Interval, advantages, decide
+from fedatlas.evaluation.costs import Trace, column
+from fedatlas.evaluation.evidence import (
+    counts,
+    format_cost,
+    format_effect,
+    level_name,
+    mean_of,
+    number,
+    target_name,
+    unit_of,
+)
+from fedatlas.evaluation.levels import (
+    Crossings,
+    crossings,
+    diverged,
+    log_measurement,
+    mean_along,
+    reached,
+    smallest,
+    starts_there,
+    until,
+    worse_than_start,
+)
+from fedatlas.evaluation.results import NotTestableError, Results
+from fedatlas.evaluation.shared_costs import (
+    EPSILON,
+    common_delta,
+    delta_to_reach,
+    format_common_cost,
+    format_delta,
+    shared_range,
+    why_no_common_delta,
+)
+from fedatlas.schema.claims import CaseOutcome, ClaimTest
+from fedatlas.schema.measurements import LARGER_IS_BETTER
+
+Relation = Literal["faster", "at_least_as_fast", "much_faster", "similar"]
+
+#: From which factor on ratios of levels and costs count, and from which difference accuracies,
+#: AUROCs and F1 scores: our choice.
+COUNTING_FACTOR, COUNTING_DIFFERENCE = 1.05, 0.005
+#: What papers' words claim, and from which factor on a ratio of levels or costs counts: our choice.
+RELATIONS: dict[Relation, tuple[Direction, float]] = {
+    "faster": ("better", COUNTING_FACTOR),
+    "at_least_as_fast": ("not worse", COUNTING_FACTOR),  # "≥"
+    "much_faster": ("better", 2.0),  # "≫"
+    "similar": ("equal", 1.5),  # "nearly the same"
+}
+#: Shares of a budget, and factors of a target, at which a verdict is judged again.
+SHARES = {"half the budget": 0.5, "three quarters of the budget": 0.75}
+FACTORS = {"three times the target": 3.0, "a third of the target": 1 / 3}
+
+#: Keys of `EffectTest`.
+EFFECT_KEYS = ("smallest_effect", "published_effect", "published_trials")
+
+
+class Measured(NamedTuple):
+    """A quantity of some runs.
+
+    subject: the quantity in words. of: of which there is less or more. losses: (seeds,) of each
+    run, smaller is better, +inf for a lost seed. between: of costs, when runs crossed the target.
+    """
+
+    subject: str
+    of: str
+    losses: Sequence[np.ndarray]
+    between: Sequence[Crossings] = ()
+
+
+class EffectTest(ClaimTest, ABC):
+    """A test of a difference over seeds, which counts from the smallest effect on."""
+
+    smallest_effect: PositiveFloat | None = Field(
+        default=None,
+        description="the smallest effect that counts: a factor above 1 of levels and costs, a "
+        "difference of accuracies, AUROCs, F1 scores and errors",
+    )
+    published_effect: PositiveFloat | None = Field(
+        default=None, description="the effect that the paper prints, in the same units"
+    )
+    published_trials: PositiveInt = Field(
+        default=1, description="of how many trials the paper's effect is the mean"
+    )
+
+    @property
+    def unit(self) -> str:
+        """Of the advantage."""
+        return unit_of_losses(getattr(self, "measurement", ""))
+
+    @property
+    def direction(self) -> Direction:
+        """What is claimed of the advantage."""
+        return "better"
+
+    @property
+    def default_effect(self) -> float:
+        """The smallest effect that counts where none is declared: our choice."""
+        return COUNTING_FACTOR if self.unit == "decades" else COUNTING_DIFFERENCE
+
+    @property
+    def criterion(self) -> Criterion:
+        """What is claimed, in units of the advantage."""
+        smallest, published = self.smallest_effect or self.default_effect, self.published_effect
+        if self.unit == "decades":
+            smallest = float(np.log10(smallest))
+            published = None if published is None else float(np.log10(published))
+        return Criterion(self.direction, smallest, published, self.published_trials)
+
+    @model_validator(mode="after")
+    def _effects_are_in_units(self) -> Self:
+        for key in ("smallest_effect", "published_effect"):
+            value = getattr(self, key)
+            if value is not None and self.unit == "decades" and value <= 1:
+                raise ValueError(f"{key}: {value:g} must be a factor above 1, such as 1.05")
+        if self.published_effect is not None and self.direction != "better":
+            raise ValueError("published_effect: the claim is not about a lead; remove it")
+        return self
+
+    def compared(
+        self,
+        results: Results,
+        traces: Sequence[Trace],
+        names: Sequence[str],
+        found: Measured,
+        measurement: str,
+    ) -> CaseOutcome:
+        """The first against the second of two runs.
+
+        measurement: from which losses come.
+        """
+        check_pairs(traces)
+        outcome, effect = results.compare(
+            advantages(*found.losses), self.criterion, self.unit, traces, measurement
+        )
+        of = measurement if found.of in (measurement, level_name(measurement)) else None
+        told = ", ".join(
+            format_ends(name, values, self.unit, of)
+            for name, values in zip(names, found.losses, strict=True)
+        )
+        words = ("higher", "lower") if measurement in LARGER_IS_BETTER else ("lower", "higher")
+        near = 0 < abs(effect.estimate) < _spread(found.losses)
+        small = ", less than the spread of seeds" if near else ""
+        evidence = f"{found.subject}: {told}; {format_effect(effect, found.of, *words)}{small}"
+        evidence += f"; {counts(effect)}{results.of_test_rows(traces, measurement)}"
+        case = CaseOutcome("", outcome, evidence, effect)
+        if not found.between:
+            return case
+        first, second = found.between
+        gaps = advantages(first.after, second.before), advantages(first.before, second.after)
+        return as_far_as_resolved(results, case, traces, gaps, self.criterion)
+
+
+def robustly(judge: Callable[[float], CaseOutcome], scales: Mapping[str, float]) -> CaseOutcome:
+    """The outcome at scale 1; fragile where another scale gives another outcome.
+
+    judge: from a scale of the budget or of the target. scales: by words.
+    """
+    outcome = _tested(judge, 1.0)
+    others = {words: _tested(judge, scale).outcome for words, scale in scales.items()}
+    changed = [
+        f"{other} at {words}"
+        for words, other in others.items()
+        if other not in (outcome.outcome, "not testable")
+    ]
+    return replace(outcome, fragile=", ".join(changed))
+
+
+def _tested(judge: Callable[[float], CaseOutcome], scale: float) -> CaseOutcome:
+    try:
+        return judge(scale)
+    except NotTestableError as why:
+        return CaseOutcome("", "not testable", str(why))
+
+
+def at_end(traces: Sequence[Trace], measurement: str, share: float) -> Measured:
+    """The measurement that runs end with, after a share of their rounds."""
+    ends = [final_losses(cut(trace, share), measurement) for trace in traces]
+    return Measured(f"{measurement} at the end", measurement, ends)
+
+
+def by_cost(
+    traces: Sequence[Trace], measurement: str, cost: str, budget: float, window: float
+) -> Measured:
+    """The mean measurement over the last `window` share of a budget."""
+    return Measured(
+        f"{measurement} by {format_common_cost(traces, cost, budget)}",
+        measurement,
+        [losses_by(trace, measurement, cost, budget, window) for trace in traces],
+    )
+
+
+def range_before(
+    traces: Sequence[Trace], names: Sequence[str], cost: str, at: float | None
+) -> tuple[float, float]:
+    """The cost from which on all runs have records, and that at which they are compared.
+
+    at: declared; None: the largest that all reached.
+    """
+    start, budget = shared_range(traces, cost)
+    if at is not None and at > budget:
+        raise FedatlasError(
+            f"'at: {at:g}' lies beyond {format_cost(cost, budget)}, the most that "
+            f"{' and '.join(map(repr, names))} both spent"
+        )
+    return start, budget if at is None else at
+
+
+def to_target(
+    traces: Sequence[Trace],
+    names: Sequence[str],
+    measurement: str,
+    cost: str,
+    target: float,
+    stays: bool,
+) -> Measured:
+    """The cost at which runs reach a level. NotTestableError where that says nothing."""
+    found = [crossings(trace, measurement, cost, target, stays=stays) for trace in traces]
+    subject = f"{unit_of(cost)} to {target_name(measurement, target)}"
+    subject += " for good" if stays else ""
+    at_once = [bool(np.isneginf(crossing.cost).any()) for crossing in found]
+    for name, trace, free in zip(names, traces, at_once, strict=True):
+        if free and starts_there(trace, measurement, target):
+            raise NotTestableError(f"{subject}: {name} starts there")
+    if all(np.isposinf(crossing.cost).all() for crossing in found):
+        raise NotTestableError(f"{subject}: neither run arrives")
+    if cost == EPSILON:
+        deltas = [delta_to_reach(trace, measurement, target) for trace in traces]
+        if why := why_no_common_delta(list(zip(names, deltas, strict=True))):
+            raise NotTestableError(f"{subject}: {why}")
+        subject += format_delta(common_delta(deltas))
+    for name, free in zip(names, at_once, strict=True):
+        if free:
+            raise NotTestableError(f"{subject}: {name} gets there at a cost of 0")
+    return Measured(subject, unit_of(cost), [crossing.cost for crossing in found], found)
+
+
+def check_pairs(traces: Sequence[Trace]) -> None:
+    """Raise FedatlasError unless all have the same seeds, which are compared pair by pair."""
+    first, *others = (trace["seed"].to_numpy().tolist() for trace in traces)
+    for seeds in others:
+        if seeds != first:
+            raise FedatlasError(f"seeds {first} and {seeds} are no pairs: compare equal seeds")
+
+
+def unit_of_losses(measurement: str) -> str:
+    """Of what falls over orders of magnitude ratios are compared, of the rest differences."""
+    scores = measurement in LARGER_IS_BETTER or measurement.endswith("_rmse")
+    return measurement if scores else "decades"
+
+
+def cut(trace: Trace, share: float) -> Trace:
+    """The records of the first share of the rounds."""
+    return trace if share == 1 else until(trace, share)
+
+
+def final_losses(trace: Trace, measurement: str) -> np.ndarray:
+    """(seeds,) losses of the last record, in `unit_of_losses`; +inf for a lost seed."""
+    return lost_apart(trace, measurement, losses_of(trace, measurement)[:, -1])
+
+
+def losses_by(
+    trace: Trace, measurement: str, cost: str, budget: float, window: float
+) -> np.ndarray:
+    """(seeds,) mean losses over the last `window` share of a budget; +inf for a lost seed."""
+    if unit_of_losses(measurement) == "decades":
+        return reached(trace, measurement, cost, budget, window)
+    start = (1 - window) * budget
+    return losses_along(trace, measurement, cost, start, budget)
+
+
+def losses_along(trace: Trace, measurement: str, cost: str, start: float, end: float) -> np.ndarray:
+    """(seeds,) mean losses over costs from start to end; +inf for a lost seed."""
+    values = mean_along(trace, measurement, cost, start, end)
+    return np.where(np.isnan(values), np.inf, _sign(measurement) * values)
+
+
+def losses_of(trace: Trace, measurement: str) -> np.ndarray:
+    """(seeds, records) losses by record, in `unit_of_losses`."""
+    if unit_of_losses(measurement) == "decades":
+        return log_measurement(trace, measurement)
+    return _sign(measurement) * column(trace, measurement)
+
+
+def lost_apart(trace: Trace, measurement: str, losses: np.ndarray) -> np.ndarray:
+    """(seeds,) losses, +inf for a seed that is lost by the end."""
+    lost = diverged(trace) | worse_than_start(trace, measurement)[:, -1] | np.isnan(losses)
+    return np.where(lost, np.inf, losses)
+
+
+def format_ends(name: str, losses: np.ndarray, unit: str, measurement: str | None) -> str:
+    """The mean of losses over seeds, in the measurement's own direction.
+
+    It is an upper bound where a seed's level lies below what is told apart. measurement: that of
+    levels; None where losses are costs.
+    """
+    floor = -np.inf if measurement is None else np.log10(smallest(measurement))
+    cut_off = unit == "decades" and bool((losses <= floor).any())
+    return mean_of(f"{name} ≤" if cut_off else name, losses, partial(format_loss, unit=unit))
+
+
+def format_loss(loss: float, unit: str) -> str:
+    """A loss, in the measurement's own direction."""
+    return number(loss) if unit == "decades" else f"{_sign(unit) * loss:.4g}"
+
+
+def as_far_as_resolved(
+    results: Results,
+    outcome: CaseOutcome,
+    traces: Sequence[Trace],
+    gaps: Sequence[np.ndarray],
+    criterion: Criterion,
+) -> CaseOutcome:
+    """What remains of an outcome wherever between two records targets were met.
+
+    traces: that were compared. gaps: the least and the largest advantages (seeds,) that records
+    leave open.
+    """
+    if outcome.outcome == "undecided":
+        return outcome
+    least, most = (results.interval(extreme, traces) for extreme in gaps)
+    if decide(Interval(np.nan, least.low, most.high), criterion) != outcome.outcome:
+        reason = "below resolution: records are too far apart to tell, or end too early"
+        return replace(outcome, outcome="not testable", evidence=f"{outcome.evidence}; {reason}")
+    return outcome
+
+
+def _spread(losses: Sequence[np.ndarray]) -> float:
+    """The larger standard deviation over seeds of two runs; 0 where there is none."""
+    healthy = [values[np.isfinite(values)] for values in losses]
+    return max((float(np.std(values, ddof=1)) for values in healthy if len(values) > 1), default=0)
+
+
+def _sign(measurement: str) -> int:
+    return -1 if measurement in LARGER_IS_BETTER else 1
