@@ -8,7 +8,7 @@ from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.selection import choices, select
 from fedatlas.evaluation.verdicts import Verdict, judge
 from fedatlas.schema.claims import Claim, ClaimTest
-from fedatlas.schema.selection import Selection
+from fedatlas.schema.runs import Selection
 
 
 def verdicts(

@@ -15,8 +15,7 @@ from fedatlas.extensions import import_extension
 from fedatlas.plan.failures import FailedJob, excerpt, failed_jobs, format_failures, repeat_options
 from fedatlas.schema.config import check_command
 from fedatlas.schema.experiments import Experiment
-from fedatlas.schema.models import read_yaml, validated
-from fedatlas.schema.wording import in_words
+from fedatlas.schema.models import in_words, read_yaml, validated
 from fedatlas.store.netcdf import check_seal
 from fedatlas.training.failing import naming_run
 from workflow_copy import ROOT

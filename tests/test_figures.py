@@ -16,7 +16,7 @@ from fedatlas.figures import final
 from fedatlas.figures.draw import compose
 from fedatlas.figures.style import Shown, draw
 from fedatlas.schema.figures import Figure
-from fedatlas.schema.selection import Selection
+from fedatlas.schema.runs import Selection
 from trace_factory import auroc_trace, falling_trace, levels_trace, make_trace
 
 NAN = np.nan

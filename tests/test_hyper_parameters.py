@@ -12,8 +12,7 @@ from fedatlas.algorithms import build_algorithm
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.selection import select
 from fedatlas.plan.build import build_plan
-from fedatlas.schema.hyper_parameters import at_point, flat
-from fedatlas.schema.selection import Selection
+from fedatlas.schema.runs import Selection, at_point, flat
 from trace_factory import make_trace
 from workflow_copy import ROOT
 

@@ -9,7 +9,7 @@ from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.selection import choices, select
 from fedatlas.evaluation.verdicts import judge
 from fedatlas.schema.claims import Claim, ClaimTest
-from fedatlas.schema.selection import Selection
+from fedatlas.schema.runs import Selection
 from trace_factory import levels_trace
 
 SPREAD = np.array([0.9, 0.95, 1.0, 1.05, 1.1])  # five seeds, a few per cent apart

@@ -16,8 +16,8 @@ from fedatlas.evaluation.verdicts import Verdict
 from fedatlas.figures.draw import compose
 from fedatlas.figures.style import Shown
 from fedatlas.pages.results_table import results_table
-from fedatlas.schema.cost_names import Cost, LinkLatencies, link_latencies
 from fedatlas.schema.figures import Figure
+from fedatlas.schema.quantities import Cost, LinkLatencies, link_latencies
 from judging import verdict
 from trace_factory import falling_trace, tiered_trace
 

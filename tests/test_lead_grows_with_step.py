@@ -15,7 +15,7 @@ from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.selection import choices, select
 from fedatlas.evaluation.verdicts import judge
 from fedatlas.schema.claims import Claim, ClaimTest
-from fedatlas.schema.selection import Selection
+from fedatlas.schema.runs import Selection
 from judging import verdict
 from trace_factory import falling_trace, levels_trace, make_trace
 

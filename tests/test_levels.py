@@ -22,7 +22,7 @@ from fedatlas.evaluation.levels import (
     reached,
     value_at,
 )
-from fedatlas.schema.measurements import LARGER_IS_BETTER, LEVELS
+from fedatlas.schema.quantities import LARGER_IS_BETTER, LEVELS
 from trace_factory import (
     BYTES_PER_ROUND,
     auroc_trace,

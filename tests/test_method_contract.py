@@ -8,9 +8,7 @@ import pytest
 from fedatlas.algorithms import algorithm_names, build_algorithm
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.setting import open_context
-from fedatlas.schema.cost_names import COSTS
-from fedatlas.schema.counted import measured_by, why_not_counted
-from fedatlas.schema.measurements import MEASUREMENTS
+from fedatlas.schema.quantities import COSTS, MEASUREMENTS, measured_by, why_not_counted
 from fedatlas.training.checkpoints import state_arrays
 from fedatlas.training.loop import train
 from resuming import killed_and_resumed, without_times

@@ -37,10 +37,10 @@ from fedatlas.figures.draw import compose
 from fedatlas.figures.style import Shown
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.claims import Claim
-from fedatlas.schema.cost_names import Cost, DeclaredNetwork, declared_network
 from fedatlas.schema.figures import Figure
 from fedatlas.schema.network_model import NetworkModel
-from fedatlas.schema.selection import Selection
+from fedatlas.schema.quantities import Cost, DeclaredNetwork, declared_network
+from fedatlas.schema.runs import Selection
 from test_decentralised_problem import layout
 from test_methods import DIMENSION, Run, ScriptedRandom, engine_of, toy
 from test_tdcd import minibatches, run

@@ -16,7 +16,7 @@ from fedatlas.schema.claims import ClaimTest
 from fedatlas.schema.experiment_files import load_experiments
 from fedatlas.schema.figures import Figure
 from fedatlas.schema.network_model import NetworkModel
-from fedatlas.schema.selection import Selection
+from fedatlas.schema.runs import Selection
 from judging import verdicts
 from trace_factory import linear_trace
 

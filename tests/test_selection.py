@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.selection import Choice, Effort, by_run, choices, format_tuning, select
-from fedatlas.schema.selection import Selection, agreeing, best_candidate
+from fedatlas.schema.runs import Selection, agreeing, best_candidate
 from trace_factory import auroc_trace, falling_trace, levels_trace, make_trace
 
 NAN = np.nan

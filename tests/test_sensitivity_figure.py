@@ -22,7 +22,7 @@ from fedatlas.figures.style import Shown, draw
 from fedatlas.schema.experiment_files import load_experiments
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.figures import Figure
-from fedatlas.schema.selection import Selection
+from fedatlas.schema.runs import Selection
 from test_figures import legend
 from trace_factory import auroc_trace, make_trace
 

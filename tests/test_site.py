@@ -10,6 +10,7 @@ import pytest
 from docutils import nodes
 from docutils.core import publish_doctree
 from jsonschema import Draft202012Validator
+from making.described import parted
 from typer.testing import CliRunner
 
 from fedatlas.cli import app
@@ -29,11 +30,9 @@ from fedatlas.pages.repository import (
 )
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.claims import OUTCOMES
-from fedatlas.schema.coverage import AS_THE_PAPER, PANELS, RAN, load_coverage
-from fedatlas.schema.described import parted
 from fedatlas.schema.experiment_files import read_experiments
 from fedatlas.schema.models import read_yaml
-from fedatlas.schema.papers import OURS
+from fedatlas.schema.papers import AS_THE_PAPER, OURS, PANELS, RAN, load_coverage
 from verdict_factory import verdict
 
 ROOT = Path(__file__).parent.parent

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from fedatlas.errors import FedatlasError
-from fedatlas.schema.cost_names import COSTS
-from fedatlas.schema.measurements import MEASUREMENTS
+from fedatlas.schema.quantities import COSTS, MEASUREMENTS
 from fedatlas.schema.runs import RecordEvery
 from fedatlas.store.netcdf import seal, write_netcdf
 from fedatlas.store.trace import FORMAT, build_trace, read_trace, record_schedule, write_trace

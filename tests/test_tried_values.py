@@ -12,7 +12,7 @@ from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.selection import Traces, choices, select
 from fedatlas.evaluation.verdicts import Verdict, judge
 from fedatlas.schema.claims import Claim, ClaimTest
-from fedatlas.schema.selection import Selection
+from fedatlas.schema.runs import Selection
 from judging import verdict
 from trace_factory import levels_trace
 

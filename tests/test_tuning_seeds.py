@@ -11,7 +11,7 @@ from fedatlas.evaluation.claims.compared import ComparisonTest
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.selection import choices, select
 from fedatlas.pages.results_table import results_table
-from fedatlas.schema.selection import Selection
+from fedatlas.schema.runs import Selection
 from fedatlas.store.atlas import atlas_runs
 from fedatlas.store.joining import JoinedExperiment, JoinedPaper, JoinedRun, join_traces
 from fedatlas.store.reading import open_atlas

@@ -11,11 +11,10 @@ from pydantic_core import PydanticUndefined
 from fedatlas.markdown import code, table
 from fedatlas.schema.claims import ClaimTest, Kind
 from fedatlas.schema.config import WorkflowConfig
-from fedatlas.schema.coverage import Covered
-from fedatlas.schema.described import described, models_in
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.models import Model
-from fedatlas.schema.papers import Paper
+from fedatlas.schema.papers import Covered, Paper
+from making.described import described, models_in
 from making.schemas import classes_of_claims, formats
 
 # Heading, the files that it is about, and their models.

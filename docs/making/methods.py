@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from fedatlas.algorithms import algorithm_class, algorithm_names
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.markdown import code, table, text
-from fedatlas.schema.described import described, models_in
 from fedatlas.schema.models import Model
 from making.configuration import (
     as_markdown,
@@ -17,6 +16,7 @@ from making.configuration import (
     shown,
     undescribed_of,
 )
+from making.described import described, models_in
 
 _SETTINGS = {
     "horizontal": "Clients around a server",

@@ -16,9 +16,8 @@ from fedatlas.pages.repository import (
 )
 from fedatlas.plan.build import Plan, build_plan, group_of
 from fedatlas.schema.claims import Claim
-from fedatlas.schema.coverage import RAN, Coverage, Covered, load_coverage
 from fedatlas.schema.experiments import Experiment
-from fedatlas.schema.papers import DEMO, OURS, Paper
+from fedatlas.schema.papers import DEMO, OURS, RAN, Coverage, Covered, Paper, load_coverage
 from making.published import Published
 
 #: Figures that were drawn from whole traces and kept, each named as its experiment.

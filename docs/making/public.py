@@ -3,7 +3,7 @@
 import inspect
 from typing import Any
 
-from fedatlas.schema.described import parted
+from making.described import parted
 
 
 def as_restructured_text(

@@ -12,7 +12,7 @@ from fedatlas.figures.style import Shown, draw
 from fedatlas.plan import specifications
 from fedatlas.plan.build import Plan
 from fedatlas.schema.models import read_json, validated
-from fedatlas.schema.selection import Selection
+from fedatlas.schema.runs import Selection
 from fedatlas.store.reading import open_atlas
 from fedatlas.store.trace import judged
 

@@ -15,11 +15,10 @@ from fedatlas.data.datasets import Dataset
 from fedatlas.data.formats import FORMATS
 from fedatlas.schema.claims import ClaimTest, claim_class, claim_kinds
 from fedatlas.schema.config import WorkflowConfig
-from fedatlas.schema.coverage import Covered
-from fedatlas.schema.described import described, models_in
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.models import Model, only_subclass
-from fedatlas.schema.papers import Paper
+from fedatlas.schema.papers import Covered, Paper
+from making.described import described, models_in
 
 FOLDER = Path(__file__).parents[1] / "schemas"
 

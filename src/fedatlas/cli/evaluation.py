@@ -46,7 +46,7 @@ def select(
 ) -> None:
     """Choose each run's grid point by the experiment's rule."""
     from fedatlas.evaluation.selection import select as select_points
-    from fedatlas.schema.selection import Selection
+    from fedatlas.schema.runs import Selection
 
     rule = validated(Selection, spec, "--spec")
     pairs = [given.partition("=") for given in tuning or ()]
@@ -92,7 +92,7 @@ def judge(
     )
     from fedatlas.evaluation.verdicts import verdict_summary, verdicts_to_csv
     from fedatlas.schema.claims import Claim
-    from fedatlas.schema.selection import Selection
+    from fedatlas.schema.runs import Selection
 
     record = read_json(selection)
     rule = validated(Selection, record["rule"], str(selection))
@@ -171,7 +171,7 @@ def coverage(
     """Take verdicts into config/verdicts.csv, and write README's table of what ran."""
     from fedatlas.pages import repository as kept
     from fedatlas.plan.build import build_plan
-    from fedatlas.schema.coverage import load_coverage
+    from fedatlas.schema.papers import load_coverage
 
     plan = build_plan(config)
     covered = load_coverage(config / "coverage.yaml", plan.papers, plan.experiments)

@@ -27,7 +27,7 @@ def figure(
     from fedatlas.figures.style import Shown, draw
     from fedatlas.schema.claims import Claim
     from fedatlas.schema.figures import Figure
-    from fedatlas.schema.selection import Selection
+    from fedatlas.schema.runs import Selection
 
     declared, record = validated(Figure, spec["figure"], "--spec"), read_json(selection)
     rule = validated(Selection, record.get("rule"), f"{selection}: key 'rule'")

@@ -45,7 +45,7 @@ from fedatlas.evaluation.shared_costs import (
     why_no_common_delta,
 )
 from fedatlas.schema.claims import CaseOutcome, ClaimTest
-from fedatlas.schema.measurements import LARGER_IS_BETTER
+from fedatlas.schema.quantities import LARGER_IS_BETTER
 
 Relation = Literal["faster", "at_least_as_fast", "much_faster", "similar"]
 

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from fedatlas.errors import FedatlasError
-from fedatlas.schema.cost_names import (
+from fedatlas.schema.network_model import NetworkModel
+from fedatlas.schema.quantities import (
     BYTES,
     COSTS,
+    MEASUREMENTS,
     DeclaredNetwork,
     LinkLatencies,
     declared_network,
     link_latencies,
 )
-from fedatlas.schema.measurements import MEASUREMENTS
-from fedatlas.schema.network_model import NetworkModel
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -7,8 +7,7 @@ import numpy as np
 
 from fedatlas.evaluation.levels import value_at
 from fedatlas.schema.claims import Effect
-from fedatlas.schema.cost_names import AXES, declared_network, link_latencies
-from fedatlas.schema.measurements import LARGER_IS_BETTER
+from fedatlas.schema.quantities import AXES, LARGER_IS_BETTER, declared_network, link_latencies
 
 
 def format_effect(effect: Effect, what: str, smaller: str, larger: str) -> str:

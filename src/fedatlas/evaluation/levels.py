@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedatlas.evaluation.costs import Trace, column, cost_axis, specification
-from fedatlas.schema.measurements import LARGER_IS_BETTER, OPTIMUM_ACCURACY
+from fedatlas.schema.quantities import LARGER_IS_BETTER, OPTIMUM_ACCURACY
 
 # Exact zeros have a level too, one that does not decide a mean alone.
 _SMALLEST = float(np.finfo(np.float64).eps)

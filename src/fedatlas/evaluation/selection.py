@@ -9,8 +9,7 @@ import numpy as np
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import Trace, specification
 from fedatlas.evaluation.levels import diverged, reached
-from fedatlas.schema.hyper_parameters import flat
-from fedatlas.schema.selection import Candidate, Selection, agreeing, best_candidate
+from fedatlas.schema.runs import Candidate, Selection, agreeing, best_candidate, flat
 
 #: run → point → trace, in the order of the experiment file.
 Traces: TypeAlias = Mapping[str, Mapping[str, Trace]]

@@ -28,8 +28,13 @@ from fedatlas.figures.style import (
     put_title,
     row_title,
 )
-from fedatlas.schema.cost_names import AXES, declared_network, link_latencies
-from fedatlas.schema.measurements import LARGER_IS_BETTER, MEASUREMENTS
+from fedatlas.schema.quantities import (
+    AXES,
+    LARGER_IS_BETTER,
+    MEASUREMENTS,
+    declared_network,
+    link_latencies,
+)
 
 _LINE_STYLES: list[Any] = ["-", "--", ":", "-.", (0, (8, 3)), (0, (1, 3)), (0, (5, 1, 1, 1, 1, 1))]
 _WIDTH = 1.3  # of the thinnest lines

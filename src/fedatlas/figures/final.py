@@ -20,7 +20,7 @@ from fedatlas.figures.style import (
     put_title,
 )
 from fedatlas.plain_text import printable
-from fedatlas.schema.measurements import MEASUREMENTS
+from fedatlas.schema.quantities import MEASUREMENTS
 
 _OFFSET = 0.22  # of seeds above the mean of their run, in rows
 _EMPTY = 2 / 3  # largest empty share of one axis between published values and ours

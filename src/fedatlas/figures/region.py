@@ -23,9 +23,9 @@ from fedatlas.evaluation.verdict_words import MARKS
 from fedatlas.federations.vertical.machines import slowdown_of
 from fedatlas.figures.style import Shown, legend_below, put_title
 from fedatlas.schema.claims import CaseOutcome, Outcome
-from fedatlas.schema.measurements import LARGER_IS_BETTER, MEASUREMENTS
 from fedatlas.schema.network_model import LognormalTimes, NetworkModel
 from fedatlas.schema.partitions import VerticalPartition
+from fedatlas.schema.quantities import LARGER_IS_BETTER, MEASUREMENTS
 
 _WIDTH, _HEIGHT = 0.62, 0.5  # inches of a cell
 _OUTLINE: Any = {"color": "black", "lw": 2.2, "solid_capstyle": "projecting"}

@@ -11,9 +11,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from fedatlas.evaluation.costs import Trace, specification
 from fedatlas.evaluation.slopes import Size, costs_to, sizes_of
 from fedatlas.figures.style import DASHED, MARKERS, Shown, colours, legend_beside, put_title
-from fedatlas.schema.cost_names import AXES
 from fedatlas.schema.figures import Figure
-from fedatlas.schema.measurements import LARGER_IS_BETTER, MEASUREMENTS
+from fedatlas.schema.quantities import AXES, LARGER_IS_BETTER, MEASUREMENTS
 
 
 def compose(title: str, shown: Shown) -> Canvas:

@@ -24,8 +24,8 @@ from fedatlas.figures.style import (
     row_title,
 )
 from fedatlas.schema.figures import EFFECTIVE_STEP_SIZE, Figure
-from fedatlas.schema.hyper_parameters import flat
-from fedatlas.schema.measurements import LARGER_IS_BETTER, MEASUREMENTS
+from fedatlas.schema.quantities import LARGER_IS_BETTER, MEASUREMENTS
+from fedatlas.schema.runs import flat
 
 _END = 0.1  # share of the rounds that counts as early, and as late
 _LOOKS: list[tuple[Any, str]] = [

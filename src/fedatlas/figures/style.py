@@ -22,7 +22,7 @@ from fedatlas.files import write_atomically
 from fedatlas.plain_text import printable
 from fedatlas.schema.claims import Claim
 from fedatlas.schema.figures import Figure
-from fedatlas.schema.selection import Selection
+from fedatlas.schema.runs import Selection
 
 # Okabe and Ito's palette, for any colour vision and print; then three of Tol's muted colours.
 _COLOURS = [

@@ -33,8 +33,7 @@ from fedatlas.pages import SCRIPTS, STYLE, TEMPLATE
 from fedatlas.pages.claims_page import HEIGHT, KEY, TICKS, WIDTH, drawing, ticks
 from fedatlas.pages.claims_page import STYLE as INTERVAL_STYLE
 from fedatlas.schema.claims import OUTCOMES
-from fedatlas.schema.cost_names import COSTS
-from fedatlas.schema.measurements import MEASUREMENTS
+from fedatlas.schema.quantities import COSTS, MEASUREMENTS
 from fedatlas.store.atlas import Atlas
 from fedatlas.store.reading import opened
 from fedatlas.store.trace import judged

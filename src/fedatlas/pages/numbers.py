@@ -21,9 +21,8 @@ from fedatlas.evaluation.study_files import budgets_of, read_budgets
 from fedatlas.evaluation.verdict_words import capital
 from fedatlas.markdown import code, counted, item, paragraph, table, text
 from fedatlas.pages.scope import SelectedExperiment
-from fedatlas.schema.cost_names import declared_network
-from fedatlas.schema.hyper_parameters import flat
-from fedatlas.schema.measurements import LEVELS
+from fedatlas.schema.quantities import LEVELS, declared_network
+from fedatlas.schema.runs import flat
 from fedatlas.store.atlas import Atlas, atlas_runs
 from fedatlas.store.compared import OF_DIFFERENT_DELTA, cost_cell, delta_suffix, differ
 from fedatlas.store.comparison import compare

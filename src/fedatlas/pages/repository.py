@@ -16,11 +16,9 @@ from fedatlas.evaluation.verdict_words import format_outcomes
 from fedatlas.evaluation.verdicts import read_verdicts, sentences
 from fedatlas.markdown import code, link, paragraph, table, text
 from fedatlas.schema.claims import Outcome
-from fedatlas.schema.cost_names import COSTS
-from fedatlas.schema.coverage import Coverage
 from fedatlas.schema.experiments import Experiment
-from fedatlas.schema.measurements import MEASUREMENTS
-from fedatlas.schema.papers import Paper
+from fedatlas.schema.papers import Coverage, Paper
+from fedatlas.schema.quantities import COSTS, MEASUREMENTS
 from fedatlas.store.tables import KEYS, SUFFIX
 
 #: Between these lines README.md has the table of what ran.

@@ -8,7 +8,7 @@ import numpy as np
 from fedatlas.evaluation.costs import Trace, cost_axis, is_counted
 from fedatlas.evaluation.levels import above_start, diverged
 from fedatlas.evaluation.selection import Choice, Traces
-from fedatlas.schema.measurements import MEASUREMENTS
+from fedatlas.schema.quantities import MEASUREMENTS
 
 # What a run has spent, as far as its setting counts it.
 _SPENT = (

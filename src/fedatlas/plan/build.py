@@ -28,7 +28,6 @@ from fedatlas.plan.places import files_named
 from fedatlas.schema.config import is_named
 from fedatlas.schema.experiment_files import Head, find_heads, load_experiments
 from fedatlas.schema.experiments import Experiment
-from fedatlas.schema.hyper_parameters import at_point, flat
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.schema.papers import Paper, load_papers
 from fedatlas.schema.partitions import (
@@ -37,8 +36,7 @@ from fedatlas.schema.partitions import (
     VerticalPartition,
     pooled_rows,
 )
-from fedatlas.schema.run_config import RunConfig
-from fedatlas.schema.runs import RunSpec
+from fedatlas.schema.runs import RunConfig, RunSpec, at_point, flat
 
 #: The point of a run that is tuned in another experiment.
 TUNED = "tuned"

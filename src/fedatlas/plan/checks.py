@@ -9,7 +9,6 @@ from fedatlas.data.catalogue import Catalogue
 from fedatlas.data.datasets import Dataset
 from fedatlas.errors import FedatlasError, error_context
 from fedatlas.federations.algorithm import Algorithm
-from fedatlas.schema.cost_names import declared_network
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.objectives import (
     AucObjective,
@@ -27,6 +26,7 @@ from fedatlas.schema.partitions import (
     VerticalPartition,
     pooled_rows,
 )
+from fedatlas.schema.quantities import declared_network
 from fedatlas.schema.runs import RunSpec
 from fedatlas.shards.assignment import silo_blocks, train_and_test_rows
 

@@ -15,7 +15,6 @@ from pydantic import (
 )
 
 from fedatlas.schema.claims import Claim
-from fedatlas.schema.counted import measured_by, why_not_counted
 from fedatlas.schema.figures import EFFECTIVE_STEP_SIZE, Figure
 from fedatlas.schema.graphs import Graphs
 from fedatlas.schema.models import Model, in_full
@@ -29,9 +28,8 @@ from fedatlas.schema.objectives import (
     PolyakObjective,
 )
 from fedatlas.schema.partitions import Partition, VerticalPartition
-from fedatlas.schema.run_config import RunConfig
-from fedatlas.schema.runs import RecordEvery
-from fedatlas.schema.selection import Selection
+from fedatlas.schema.quantities import measured_by, why_not_counted
+from fedatlas.schema.runs import RecordEvery, RunConfig, Selection
 from fedatlas.schema.studies import BackendComparison, BudgetStudy, Landscape, PrivacyAudit
 
 

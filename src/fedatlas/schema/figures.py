@@ -4,9 +4,8 @@ from typing import Literal, Self
 
 from pydantic import Field, PositiveFloat, model_validator
 
-from fedatlas.schema.cost_names import Cost
-from fedatlas.schema.measurements import LEVELS, Measurement, check_target
 from fedatlas.schema.models import Model
+from fedatlas.schema.quantities import LEVELS, Cost, Measurement, check_target
 
 #: The step by which methods are compared, as a figure's `hyper_parameter` or `rows`.
 EFFECTIVE_STEP_SIZE = "effective_step_size"

@@ -1,14 +1,15 @@
-"""What one training job is told: the whole of a run's identity, and nothing else.
+"""Runs: what experiments declare of them, and what one training job is told.
 
-Device, threads, mirror and paths are not part of it. Experiment files are expanded into these by
-`fedatlas.plan.build`; the workflow hands them to jobs as canonical JSON.
+A RunSpec is the whole of a run's identity, and nothing else: device, threads, mirror and paths are
+no part of it. `fedatlas.plan.build` expands experiments into these; the workflow hands them to jobs
+as canonical JSON.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Self, TypeAlias
 
-from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt
+from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, model_validator
 
 from fedatlas.architectures import architecture_module
 from fedatlas.errors import FedatlasError
@@ -17,7 +18,92 @@ from fedatlas.schema.models import Model
 from fedatlas.schema.network_model import Backend, NetworkModel
 from fedatlas.schema.objectives import NetworkObjective, Objective
 from fedatlas.schema.partitions import Partition, pooled_rows
-from fedatlas.schema.selection import agreeing, best_candidate
+from fedatlas.schema.quantities import Level
+
+
+def flat(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Also list nested keys, as `scheme.gamma`."""
+    found = dict(values)
+    for outer, within in values.items():
+        if isinstance(within, Mapping):
+            found |= {f"{outer}.{inner}": value for inner, value in within.items()}
+    return found
+
+
+def at_point(declared: Mapping[str, Any], point: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The declared hyper-parameters together with those of a grid point, whose names may be dotted.
+
+    where: the run, as errors name it. FedatlasError if a dotted name lies in no mapping, or is
+    declared already.
+    """
+    values = dict(declared)
+    for name, value in point.items():
+        outer, dot, inner = name.partition(".")
+        if not dot:
+            values[name] = value
+            continue
+        within = values.get(outer)
+        if not isinstance(within, Mapping) or inner in within:
+            raise FedatlasError(
+                f"{where}: grid '{name}' needs hyper_parameters with a mapping '{outer}' that does "
+                f"not state '{inner}'"
+            )
+        values[outer] = {**within, inner: value}
+    return values
+
+
+#: A point that was tried, as records of selections state it: `score` and `scores_by_seed` are null
+#: where they are infinite.
+Candidate = Mapping[str, Any]
+
+
+def best_candidate(candidates: Sequence[Candidate]) -> Candidate:
+    """That of the lowest score, the first of several; one that lost a seed only if all did."""
+    healthy = [one for one in candidates if None not in one["scores_by_seed"]]
+    return min(
+        healthy or candidates,
+        key=lambda one: float("inf") if one["score"] is None else one["score"],
+    )
+
+
+def agreeing(candidates: Sequence[Candidate], declared: Mapping[str, Any]) -> list[Candidate]:
+    """Those that have the declared values, as far as candidates differ in them."""
+    tried = [flat(one["hyper_parameters"]) for one in candidates]
+
+    def varies(key: str) -> bool:
+        with_it = [own[key] for own in tried if key in own]
+        return len(with_it) not in (0, len(tried)) or any(one != with_it[0] for one in with_it)
+
+    wanted = {key: value for key, value in flat(declared).items() if varies(key)}
+    return [
+        one for one, own in zip(candidates, tried, strict=True) if wanted.items() <= own.items()
+    ]
+
+
+class Selection(Model):
+    """How a grid's best point is chosen, on training data, by the same rule for every run.
+
+    Score of a seed: mean log10 of the measurement over the last `window` of the rounds, of what is
+    best at 1 (accuracy, AUROC) mean log10(1 − value), so that the lowest score is the best; of a
+    point: the median over seeds. A point with a diverged seed is chosen only if all have one.
+
+    shared: run → the run with the same grid whose point it takes.
+    measurement: on training data, by which points are scored.
+    window: share of the rounds, at their end, over which it is a mean.
+    """
+
+    measurement: Level = "gradient_norm"
+    window: float = Field(default=0.1, gt=0, le=1)
+    shared: dict[str, str] = Field(default={})
+
+    @model_validator(mode="after")
+    def _shared_points_are_chosen(self) -> Self:
+        for run, other in self.shared.items():
+            if other in self.shared:
+                raise ValueError(
+                    f"shared: '{run}' takes the point of '{other}', which chooses none itself"
+                )
+        return self
 
 
 def _from_the_start(every: int | dict[int, int]) -> int | dict[int, int]:
@@ -162,3 +248,40 @@ class Points(Model):
     def specs(self) -> list[RunSpec]:
         """The whole specifications."""
         return [RunSpec.model_validate(self.shared | point) for point in self.points]
+
+
+class RunConfig(Model):
+    """One method in an experiment; a grid makes it several points.
+
+    title: in figures; the method's own by default.
+    grid: hyper-parameter → values; all combinations are run.
+    tuned_in: an experiment that chooses, for its run of the same name, what is not declared. With a
+        grid, it does so for every point of it.
+    backend: of parties with columns: `simulated`, or `processes`, see docs/parties.md. To the times
+        that processes need those of the network are added; without a network nothing is.
+    partition, network, objective, graphs, rounds, record_every: the experiment's by default.
+    algorithm: the method: a file of `fedatlas.algorithms`.
+    hyper_parameters: what all its points share.
+    """
+
+    algorithm: str
+    title: str | None = None
+    hyper_parameters: dict[str, Any] = Field(default={})
+    grid: dict[str, list[Any]] = Field(default={})
+    tuned_in: str | None = None
+    backend: Backend = "simulated"
+    partition: Partition | None = None
+    network: NetworkModel | None = None
+    objective: Objective | None = None
+    graphs: Graphs | None = None
+    rounds: PositiveInt | None = None
+    record_every: RecordEvery | None = None
+
+    @model_validator(mode="after")
+    def _grid_is_sound(self) -> Self:
+        for key, values in self.grid.items():
+            if key in self.hyper_parameters:
+                raise ValueError(f"'{key}' stands both in hyper_parameters and in grid")
+            if not values:
+                raise ValueError(f"grid '{key}' lists no value")
+        return self

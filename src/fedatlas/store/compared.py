@@ -23,7 +23,7 @@ import numpy as np
 from fedatlas.errors import FedatlasError, error_context
 from fedatlas.evaluation.shared_costs import common_delta
 from fedatlas.schema.config import Names
-from fedatlas.schema.measurements import MEASUREMENTS
+from fedatlas.schema.quantities import MEASUREMENTS
 from fedatlas.store.atlas import Atlas, AtlasRun, atlas_runs
 from fedatlas.store.beside import beside, notes
 from fedatlas.store.reading import opened

@@ -26,8 +26,14 @@ from fedatlas.evaluation.levels import (
 )
 from fedatlas.evaluation.shared_costs import EPSILON, delta_to_reach, largest_delta
 from fedatlas.schema.config import Names, listed
-from fedatlas.schema.cost_names import AXES, declared_network, known_cost
-from fedatlas.schema.measurements import LEVELS, MEASUREMENTS, check_reachable
+from fedatlas.schema.quantities import (
+    AXES,
+    LEVELS,
+    MEASUREMENTS,
+    check_reachable,
+    declared_network,
+    known_cost,
+)
 from fedatlas.store.atlas import Atlas, AtlasRun
 from fedatlas.store.compared import AtlasComparison, measured
 

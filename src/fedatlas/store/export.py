@@ -18,8 +18,7 @@ from fedatlas import __version__
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, write_atomically
 from fedatlas.schema.config import Names, is_named, listed
-from fedatlas.schema.cost_names import COSTS
-from fedatlas.schema.measurements import MEASUREMENTS
+from fedatlas.schema.quantities import COSTS, MEASUREMENTS
 from fedatlas.store.atlas import Atlas, run_title
 from fedatlas.store.tables import ABOUT, FORMAT, INDEX, KEYS, packed_index
 from fedatlas.store.views import THINNED, six_digits, thinned

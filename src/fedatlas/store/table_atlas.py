@@ -14,9 +14,8 @@ import pyarrow.parquet as pq
 import xarray as xr
 
 from fedatlas.errors import FedatlasError, NotReadNowError, is_shortage
-from fedatlas.schema.cost_names import COSTS
-from fedatlas.schema.measurements import MEASUREMENTS
 from fedatlas.schema.models import validated
+from fedatlas.schema.quantities import COSTS, MEASUREMENTS
 from fedatlas.store.atlas import ListedAtlas
 from fedatlas.store.checksums import NAME as SUMS
 from fedatlas.store.checksums import check_sums

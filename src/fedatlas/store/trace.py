@@ -14,8 +14,7 @@ import numpy as np
 import xarray as xr
 
 from fedatlas.files import canonical_json
-from fedatlas.schema.cost_names import COSTS
-from fedatlas.schema.measurements import MEASUREMENTS
+from fedatlas.schema.quantities import COSTS, MEASUREMENTS
 from fedatlas.store.netcdf import read_netcdf, write_netcdf
 
 FORMAT = "fedatlas trace 1"

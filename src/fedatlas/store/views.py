@@ -8,8 +8,7 @@ import xarray as xr
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import column, cost_axis, is_counted
 from fedatlas.evaluation.levels import common_costs, diverged
-from fedatlas.schema.cost_names import AXES, Counted
-from fedatlas.schema.measurements import MEASUREMENTS
+from fedatlas.schema.quantities import AXES, MEASUREMENTS, Counted
 
 
 def with_costs(trace: xr.Dataset) -> xr.Dataset:

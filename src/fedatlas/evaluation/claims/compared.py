@@ -34,9 +34,8 @@ from fedatlas.evaluation.evidence import format_cost
 from fedatlas.evaluation.levels import common_budget, log_target
 from fedatlas.evaluation.results import NotTestableError, Results
 from fedatlas.schema.claims import CaseOutcome, Kind
-from fedatlas.schema.cost_names import Cost
 from fedatlas.schema.experiments import Experiment
-from fedatlas.schema.measurements import Level, check_target
+from fedatlas.schema.quantities import Cost, Level, check_target
 
 _PAIR = ("first", "second")
 _RELATED = ("measurement", "cost", "for_each", *EFFECT_KEYS)

@@ -27,9 +27,8 @@ from fedatlas.evaluation.results import NotTestableError, Results
 from fedatlas.evaluation.shared_costs import format_common_cost, shared_range
 from fedatlas.evaluation.study_files import budgets_of
 from fedatlas.schema.claims import CaseOutcome, Kind
-from fedatlas.schema.cost_names import Cost
-from fedatlas.schema.measurements import LargerIsBetter
 from fedatlas.schema.models import Model
+from fedatlas.schema.quantities import Cost, LargerIsBetter
 
 _LEARNT = 0.05  # above chance
 

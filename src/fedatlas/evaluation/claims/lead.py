@@ -26,8 +26,7 @@ from fedatlas.evaluation.evidence import counts, format_effect
 from fedatlas.evaluation.results import NotTestableError, Results
 from fedatlas.evaluation.shared_costs import shared_range
 from fedatlas.schema.claims import CaseOutcome, Kind
-from fedatlas.schema.cost_names import Cost
-from fedatlas.schema.measurements import Level
+from fedatlas.schema.quantities import Cost, Level
 
 
 class LeadTest(EffectTest):

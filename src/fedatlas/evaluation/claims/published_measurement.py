@@ -19,7 +19,7 @@ from fedatlas.evaluation.evidence import format_repeats, mean_of, plain
 from fedatlas.evaluation.levels import diverged
 from fedatlas.evaluation.results import Results, observations
 from fedatlas.schema.claims import CaseOutcome, ClaimTest, Effect, Outcome
-from fedatlas.schema.measurements import Measurement
+from fedatlas.schema.quantities import Measurement
 
 
 class PublishedMeasurementTest(ClaimTest):

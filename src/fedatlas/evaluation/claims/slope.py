@@ -51,9 +51,8 @@ from fedatlas.evaluation.slopes import (
 )
 from fedatlas.evaluation.theory_table import running_means
 from fedatlas.schema.claims import CaseOutcome, Kind
-from fedatlas.schema.cost_names import Cost
 from fedatlas.schema.experiments import Experiment
-from fedatlas.schema.measurements import MEASUREMENTS, Level, check_target
+from fedatlas.schema.quantities import MEASUREMENTS, Cost, Level, check_target
 
 #: Time to a target falls as parties to this power where speed-up is linear.
 LINEAR_POWER = -1.0

@@ -5,8 +5,7 @@ import numpy as np
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.parties.log import TIMED
 from fedatlas.federations.parties.measured import Measured
-from fedatlas.schema.measured_times import relative_times
-from fedatlas.schema.network_model import MeasuredTimes, NetworkModel
+from fedatlas.schema.network_model import MeasuredTimes, NetworkModel, relative_times
 
 
 def fitted_network(measured: Measured, widths: np.ndarray, threads: int | None) -> NetworkModel:
