@@ -11,7 +11,7 @@ for silos in sorted({partition.silos for partition in PLAN.partitions.values()})
             test=lambda wildcards: data.prepared(
                 wildcards.dataset, PLAN.partitions[wildcards.partition].test_split
             ),
-            code=lambda wildcards: code_of(data.SHARDING[PLAN.partitions[wildcards.partition].kind]),
+            code=lambda wildcards: code_of(data.sharding_code(PLAN.partitions[wildcards.partition])),
         output:
             silos=expand(
                 "<results>/shards/{{dataset}}/{{split}}/{{partition}}/silo-{silo}.parquet",

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.cli.data import shard
-from fedatlas.federations.setting import shard_files
+from fedatlas.federations.context import shard_files
 from fedatlas.schema.partitions import (
     BinaryClasses,
     HorizontalPartition,

@@ -20,7 +20,7 @@ from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import ClientSamples, read_shard
 from fedatlas.federations.counters import Counters
-from fedatlas.federations.min_max.algorithm import PrimalDual
+from fedatlas.federations.min_max import PrimalDual
 from fedatlas.federations.min_max.auc import AucLoss, Auxiliary, pairwise_squared_loss
 from fedatlas.federations.min_max.engine import AucEngine
 from fedatlas.schema.objectives import AucObjective

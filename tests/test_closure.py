@@ -248,15 +248,15 @@ def test_another_wording_and_formatting_of_everything_reruns_nothing(package, sp
 
 EDITS = {
     "algorithms/scaffold.py": lambda spec: spec.algorithm == "scaffold",
-    "federations/vertical/kernels/events.py": lambda spec: spec.federation == "vertical",
-    "federations/tiered/kernels.py": lambda spec: spec.federation == "tiered",
-    "arithmetic/kernels/formulas.py": lambda spec: spec.federation != "min_max",
-    "federations/horizontal/setting.py": lambda spec: spec.federation == "horizontal",
+    "federations/vertical/kernels/events.py": lambda spec: spec.federation.name == "vertical",
+    "federations/tiered/linear_engine.py": lambda spec: spec.federation.name == "tiered",
+    "arithmetic/kernels/formulas.py": lambda spec: spec.federation.name != "min_max",
+    "federations/decentralised/__init__.py": (lambda spec: spec.federation.name == "decentralised"),
     # Agents compute gradients of linear models as clients do.
     "federations/horizontal/problem.py": lambda spec: (
-        spec.federation in ("horizontal", "decentralised")
+        spec.federation.name in ("horizontal", "decentralised")
     ),
-    "federations/min_max/engine.py": lambda spec: spec.federation == "min_max",
+    "federations/min_max/engine.py": lambda spec: spec.federation.name == "min_max",
     "training/loop.py": lambda spec: True,
     "evaluation/verdicts.py": lambda spec: False,
     "plan/build.py": lambda spec: False,

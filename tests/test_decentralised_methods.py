@@ -39,7 +39,6 @@ from fedatlas.federations.decentralised.network import (
     GraphCounters,
     GraphNetwork,
     Links,
-    graph_weights,
 )
 from fedatlas.federations.decentralised.network_engine import ClassifyingAgents
 from fedatlas.federations.decentralised.problem import GraphProblem
@@ -713,7 +712,7 @@ def test_what_a_trace_counts(shards, tmp_path, algorithm):
     for name, spent in per_round.items():
         expected = np.append(0, np.cumsum(spent))[RECORDS]
         np.testing.assert_allclose(trace[name], [expected, expected], rtol=1e-14)
-    context = PrivacyContext(EACH, DIMENSION, *graph_weights(spec))
+    context = PrivacyContext(EACH, DIMENSION, *spec.graph_weights)
     budget = next(iter(build_algorithm(spec).budgets(context, 7).values()))
     for name, spent in (("epsilon", budget.epsilon), ("delta", budget.delta)):
         expected = np.append(0, spent)[RECORDS]

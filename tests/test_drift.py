@@ -9,7 +9,7 @@ import pytest
 from experiment_files import plan_of_all
 from fedatlas.algorithms import build_algorithm
 from fedatlas.arithmetic.randomness import Draws, RoundRandom
-from fedatlas.federations.decentralised.network import GraphCounters, GraphNetwork, graph_weights
+from fedatlas.federations.decentralised.network import GraphCounters, GraphNetwork
 from fedatlas.studies import budgets
 from fedatlas.studies.budgets import noise_model
 
@@ -46,7 +46,7 @@ def simulated(algorithm, graphs, iterations):
 )  # fmt: skip
 def test_it_is_what_runs_of_the_method_gather(run):
     spec, iterations = runs()[run], 25
-    algorithm, graphs = build_algorithm(spec), graph_weights(spec)
+    algorithm, graphs = build_algorithm(spec), spec.graph_weights
     expected = noise_model(spec, iterations).drift()[-1]
     # The spread of a standard deviation over 4000 numbers, four times.
     assert simulated(algorithm, graphs, iterations) == pytest.approx(
@@ -60,7 +60,7 @@ def test_every_form_gathers_as_it_updates(form):
     scheme |= {"state_noise_scale": 0.7, "tracker_noise_scale": 1.3}
     values = {"scheme": scheme, "horizon": 2000, "form": form, "clipping": "l1"}
     spec = runs()["s2-0.9996"].model_copy(update={"hyper_parameters": values})
-    algorithm, graphs = build_algorithm(spec), graph_weights(spec)
+    algorithm, graphs = build_algorithm(spec), spec.graph_weights
     found = noise_model(spec, 12).drift()[-1]
     # Steps along trackers as sent are noisy by themselves; so is the mean of weights that differ.
     assert simulated(algorithm, graphs, 12) == pytest.approx(found, rel=4 / np.sqrt(2 * NUMBERS))

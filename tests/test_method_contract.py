@@ -7,8 +7,9 @@ import pytest
 
 from fedatlas.algorithms import algorithm_names, build_algorithm
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.federations.setting import open_context
-from fedatlas.schema.quantities import COSTS, MEASUREMENTS, measured_by, why_not_counted
+from fedatlas.federations.context import open_context
+from fedatlas.schema.federation import why_not_counted
+from fedatlas.schema.quantities import COSTS, MEASUREMENTS
 from fedatlas.training.checkpoints import state_arrays
 from fedatlas.training.loop import train
 from resuming import killed_and_resumed, without_times
@@ -53,7 +54,7 @@ def test_experiments_may_look_at_all_that_is_recorded_and_at_nothing_else(algori
     private = {"epsilon", "delta"}  # of methods with budgets only
     assert counted - private == (recorded & set(COSTS)) - private
     measured = recorded & set(MEASUREMENTS)
-    assert measured <= set(measured_by(spec.objective, kind, **where))
+    assert measured <= set(spec.federation.measures(spec.objective))
 
 
 # A checkpoint is written at round 0, after each of seven rounds, and after a seed. Stages of CODA

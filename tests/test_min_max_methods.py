@@ -29,7 +29,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.counters import Counters
-from fedatlas.federations.min_max.algorithm import PrimalDual
+from fedatlas.federations.min_max import PrimalDual
 from fedatlas.federations.min_max.engine import AucEngine
 from fedatlas.federations.min_max.problem import MinMaxProblem
 from fedatlas.federations.star_network import StarNetwork

@@ -152,5 +152,5 @@ def test_a_job_of_processes_asks_for_a_core_of_each():
     real = specification("vfb2_sgd", backend="processes", **keys)
     simulated = specification("vfb2_sgd", **keys)
     assert (cores(real), cores(simulated), cores(simulated, real)) == (4, 1, 4)
-    assert real.federation == "parties" and simulated.federation == "vertical"
-    assert "fedatlas.federations.parties.setting" in real.code
+    assert real.federation.name == "parties" and simulated.federation.name == "vertical"
+    assert "fedatlas.federations.parties" in real.code

@@ -28,7 +28,7 @@ from fedatlas.data.download import Fetching, download
 from fedatlas.data.prepare import prepare
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.selection import by_run, select
-from fedatlas.federations.setting import shard_files
+from fedatlas.federations.context import shard_files
 from fedatlas.federations.vertical.shards import read_party_shards
 from fedatlas.files import canonical_json, write_text
 from fedatlas.plan.build import build_plan

@@ -38,7 +38,7 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import PositiveFloat, PositiveInt
 
-from fedatlas.federations.horizontal.algorithm import HorizontalAlgorithm, LocalStepsAlgorithm
+from fedatlas.federations.horizontal import HorizontalAlgorithm, LocalStepsAlgorithm
 """
 
 FEDBUFF = '''

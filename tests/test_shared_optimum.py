@@ -27,7 +27,7 @@ from fedatlas.arithmetic.samples import Samples
 from fedatlas.cli.data import shard
 from fedatlas.cli.training import optimum
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.setting import open_context
+from fedatlas.federations.context import open_context
 from fedatlas.federations.tiered.network import SiloModels
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.models import validated

@@ -10,7 +10,7 @@ import pytest
 
 from fedatlas.arithmetic.client_rows import ClientRows
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.setting import shard_files
+from fedatlas.federations.context import shard_files
 from fedatlas.schema.quantities import COSTS, MEASUREMENTS
 from fedatlas.schema.runs import RunSpec
 from fedatlas.store.trace import read_trace

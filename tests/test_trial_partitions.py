@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.setting import open_context
+from fedatlas.federations.context import open_context
 from fedatlas.training.loop import train
 from small_federations import small, small_shards
 

@@ -5,7 +5,7 @@ import pytest
 
 from fedatlas.algorithms import build_algorithm
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.setting import open_context
+from fedatlas.federations.context import open_context
 from fedatlas.training.loop import train
 from fedatlas.training.rehearsal import rehearse
 from outside_project import open_project, whole_files

@@ -39,20 +39,10 @@ def page() -> str:
     for setting, heading in _SETTINGS.items():
         parts.append(f"## {heading}")
         for name in algorithm_names():
-            if _setting(name) == setting:
+            if algorithm_class(name).federation.name == setting:
                 parts += _method(name)
                 parts += _values(name, seen)
     return "\n\n".join(parts) + "\n"
-
-
-def _setting(name: str) -> str:
-    """The federation in which the method's base class lies."""
-    method = algorithm_class(name)
-    for cls in method.__mro__:
-        _, _, below = cls.__module__.partition("fedatlas.federations.")
-        if "." in below:
-            return below.split(".")[0]
-    return method.partition_kind
 
 
 def _values(name: str, seen: set[type[Model]]) -> Iterator[str]:

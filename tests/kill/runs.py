@@ -7,7 +7,7 @@ from typing import Any
 from experiment_files import plan_of_all
 from fedatlas.data.catalogue import load_catalogue
 from fedatlas.data.prepare import prepare
-from fedatlas.federations.setting import shard_files
+from fedatlas.federations.context import shard_files
 from fedatlas.schema.partitions import Partition
 from fedatlas.schema.runs import RunSpec
 from fedatlas.shards.writing import write_shards

@@ -13,7 +13,7 @@ from task import Peer, Task, require_equal, write_job
 from fedatlas.arithmetic.kernels.drawing import COMPILED
 from fedatlas.arithmetic.minibatches import draw
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.federations.min_max.algorithm import PrimalDual
+from fedatlas.federations.min_max import PrimalDual
 from fedatlas.federations.min_max.engine import AucEngine
 from fedatlas.schema.objectives import AucObjective
 

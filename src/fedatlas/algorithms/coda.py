@@ -6,9 +6,8 @@ from typing import Any, ClassVar
 from pydantic import PositiveInt
 
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.federations.min_max.algorithm import PrimalDual
+from fedatlas.federations.min_max import PrimalDual, Stage, StagedMinMaxAlgorithm
 from fedatlas.federations.min_max.problem import MinMaxProblem
-from fedatlas.federations.min_max.staged_algorithm import Stage, StagedMinMaxAlgorithm
 from fedatlas.federations.star_network import StarNetwork
 
 

@@ -10,7 +10,7 @@ from pydantic import PositiveInt, model_validator
 
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.decentralised.algorithm import DecentralisedAlgorithm
+from fedatlas.federations.decentralised import DecentralisedAlgorithm
 from fedatlas.federations.decentralised.network import GraphNetwork
 from fedatlas.federations.decentralised.problem import GraphProblem
 from fedatlas.privacy.accountants import (

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.federations.horizontal.algorithm import LocalStepsAlgorithm
+from fedatlas.federations.horizontal import LocalStepsAlgorithm
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.star_network import StarNetwork
 

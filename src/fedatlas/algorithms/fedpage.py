@@ -9,7 +9,7 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.algorithm import Smoothness, StepBound
-from fedatlas.federations.horizontal.algorithm import HorizontalAlgorithm
+from fedatlas.federations.horizontal import HorizontalAlgorithm
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.star_network import StarNetwork
 

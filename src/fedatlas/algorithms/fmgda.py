@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from pydantic import Field, PositiveFloat, PositiveInt
 
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.federations.min_max.algorithm import MinMaxAlgorithm, PrimalDual
+from fedatlas.federations.min_max import MinMaxAlgorithm, PrimalDual
 from fedatlas.federations.min_max.problem import MinMaxProblem
 from fedatlas.federations.star_network import StarNetwork
 

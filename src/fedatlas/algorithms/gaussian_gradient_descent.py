@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field, PositiveFloat
 
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.federations.decentralised.algorithm import Iterate, UndirectedAlgorithm
+from fedatlas.federations.decentralised import Iterate, UndirectedAlgorithm
 from fedatlas.federations.decentralised.network import GraphNetwork
 from fedatlas.federations.decentralised.problem import GraphProblem
 from fedatlas.privacy.accountants import (

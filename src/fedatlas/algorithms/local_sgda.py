@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.federations.min_max.algorithm import MinMaxAlgorithm, PrimalDual
+from fedatlas.federations.min_max import MinMaxAlgorithm, PrimalDual
 from fedatlas.federations.min_max.problem import MinMaxProblem
 from fedatlas.federations.star_network import StarNetwork
 

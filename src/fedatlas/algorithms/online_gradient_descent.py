@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import PositiveFloat
 
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.federations.decentralised.algorithm import (
+from fedatlas.federations.decentralised import (
     Iterate,
     UndirectedAlgorithm,
     output_perturbation,

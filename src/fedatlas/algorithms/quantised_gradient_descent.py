@@ -5,7 +5,7 @@ from typing import ClassVar
 from pydantic import PositiveFloat
 
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.federations.decentralised.algorithm import (
+from fedatlas.federations.decentralised import (
     Iterate,
     UndirectedAlgorithm,
     on_lattice,

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 from fedatlas.arithmetic.client_rows import ClientRows
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.algorithm import Smoothness, StepBound
-from fedatlas.federations.horizontal.algorithm import LocalStepsAlgorithm
+from fedatlas.federations.horizontal import LocalStepsAlgorithm
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.star_network import StarNetwork
 

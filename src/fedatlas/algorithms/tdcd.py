@@ -8,6 +8,7 @@ from pydantic import PositiveFloat, PositiveInt
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm, StepBound
+from fedatlas.federations.tiered import Tiered
 from fedatlas.federations.tiered.network import (
     PerSilo,
     SharedMinibatch,
@@ -16,6 +17,7 @@ from fedatlas.federations.tiered.network import (
     sums_of_others,
 )
 from fedatlas.federations.tiered.problem import TieredProblem
+from fedatlas.schema.federation import Federation
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Tdcd(Algorithm):
         "Das, Castiglia, Wang and Patterson, ACM TIST 2022, Algorithm 1 with the average of "
         "equation 13 in place of line 32's; averaging BatchNorm's running statistics is our choice"
     )
-    partition_kind: ClassVar[str] = "tiered"
+    federation: ClassVar[type[Federation]] = Tiered
 
     step_size: PositiveFloat
     local_steps: PositiveInt

@@ -8,14 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
+from fedatlas.schema.federation import Federation
 from fedatlas.schema.graphs import Graphs
 from fedatlas.schema.models import Model
-from fedatlas.schema.objectives import (
-    LINEAR_ONLY,
-    ClassificationObjective,
-    Objective,
-    PolyakObjective,
-)
+from fedatlas.schema.objectives import Objective
 from fedatlas.schema.partitions import Partition
 from fedatlas.schema.runs import RunSpec
 
@@ -78,9 +74,7 @@ class Algorithm(Model, ABC):
 
     title: ClassVar[str]  # in figures and tables
     source: ClassVar[str]  # paper, algorithm, and what was reconstructed or chosen
-    partition_kind: ClassVar[str]  # of the partitions that it works on
-    min_max: ClassVar[bool] = False  # whether it solves min–max problems, or minimises
-    on_graphs: ClassVar[bool] = False  # whether clients are agents on graphs, without a server
+    federation: ClassVar[type[Federation]]  # in which it works
     #: Whether clients around a server do not wait for each other; None where that is plain to see.
     asynchronous: ClassVar[bool | None] = None
 
@@ -142,35 +136,28 @@ class Algorithm(Model, ABC):
         cls, partition: Partition, objective: Objective, graphs: Graphs | None
     ) -> None:
         """Refuse, with a FedatlasError, a setting that is not this method's."""
-        if partition.kind != cls.partition_kind:
+        own = cls.federation
+        if partition.kind != own.partition_kind:
             raise FedatlasError(
-                f"{cls.title} works on a {cls.partition_kind} partition, but its partition is "
+                f"{cls.title} works on a {own.partition_kind} partition, but its partition is "
                 f"{partition.kind}"
             )
-        if objective.min_max != cls.min_max:
+        if objective.min_max != own.min_max:
             raise FedatlasError(
-                f"{cls.title} {'solves min–max problems' if cls.min_max else 'minimises'}, but its "
+                f"{cls.title} {'solves min–max problems' if own.min_max else 'minimises'}, but its "
                 f"objective, {objective.name}, is {'' if objective.min_max else 'not '}min–max"
             )
-
-        if cls.has_budgets() and (partition.kind != "horizontal" or cls.min_max):
+        if cls.has_budgets() and not own.has_budgets:
             raise FedatlasError(
                 f"{cls.title} defines 'budgets', which are recorded of methods around a server and "
                 "on graphs that minimise: remove it"
             )
-        if cls.on_graphs and graphs is None:
+        if own.on_graphs and graphs is None:
             raise FedatlasError(f"{cls.title} works on graphs: say 'graphs'")
-        if not cls.on_graphs and graphs is not None:
+        if not own.on_graphs and graphs is not None:
             raise FedatlasError(f"{cls.title} does not work on graphs: remove 'graphs'")
-        takes_classes = cls.on_graphs or partition.kind == "tiered"
-        if isinstance(objective, ClassificationObjective) and not takes_classes:
-            raise FedatlasError(
-                f"{cls.title} does not take the objective {objective.name}: {LINEAR_ONLY}"
-            )
-        if isinstance(objective, PolyakObjective) and not cls.on_graphs:
-            raise FedatlasError(
-                f"{cls.title} does not take {objective.name}: only agents on graphs do"
-            )
+        if why := own.refuses(objective):
+            raise FedatlasError(f"{cls.title} does not take the objective {objective.name}: {why}")
 
     def check_run(self, spec: RunSpec) -> None:
         """Refuse, with a FedatlasError, a run that these hyper-parameters do not suit."""

@@ -5,10 +5,9 @@ summary reads nothing else of the configuration: it is written again when this c
 then.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 from fedatlas.algorithms import algorithm_class
 from fedatlas.data.datasets import Dataset
@@ -19,9 +18,11 @@ from fedatlas.plan.results import experiment_files
 from fedatlas.projects import projects
 from fedatlas.schema.claims import Claim
 from fedatlas.schema.experiments import Experiment
+from fedatlas.schema.federation import Federation, federation_of, format_span
 from fedatlas.schema.figures import Figure
 from fedatlas.schema.models import Model
 from fedatlas.schema.papers import DEMO, OURS, Paper
+from fedatlas.schema.partitions import Partition
 
 #: Keys of experiments that ask for more than traces.
 STUDIES = ("audit", "budgets", "landscape", "privacy_audit", "theory", "validation")
@@ -150,7 +151,7 @@ def _selected(plan: Plan, name: str) -> SelectedExperiment:
         among=_among(experiment),
         runs=plan.run_titles(name),
         points={run: sum(spec.run == run for spec in specs) for run in experiment.runs},
-        rounds=_span(experiment.rounds_of(run) for run in experiment.runs),
+        rounds=format_span(experiment.rounds_of(run) for run in experiment.runs),
         seeds=len(experiment.seeds),
         files={file: what for file, what in _FILES.items() if file in made},
         **{key: getattr(experiment, key) for key in declared},
@@ -159,7 +160,7 @@ def _selected(plan: Plan, name: str) -> SelectedExperiment:
 
 def _rows(dataset: Dataset, experiment: Experiment) -> str:
     rows, partition = dataset.split(experiment.split).rows, experiment.partition
-    parts = ["rows not counted beforehand" if rows is None else _span([rows], "row")]
+    parts = ["rows not counted beforehand" if rows is None else format_span([rows], "row")]
     if partition.samples is not None:
         parts.append(f"the first {partition.samples:,} of them used")
     if isinstance(partition.test, float):
@@ -183,35 +184,10 @@ def _rows(dataset: Dataset, experiment: Experiment) -> str:
 
 def _among(experiment: Experiment) -> str:
     """Who holds the rows, over all runs, whose partitions may differ."""
-    alike: dict[tuple[str, bool], list[Any]] = {}
+    alike: dict[type[Federation], list[Partition]] = {}
     for name, run in experiment.runs.items():
         partition = experiment.partition_of(name)
-        on_graphs = algorithm_class(run.algorithm).on_graphs
-        alike.setdefault((partition.kind, on_graphs), []).append(partition)
-    return "; ".join(_holders(kind, on_graphs, same) for (kind, on_graphs), same in alike.items())
-
-
-def _holders(kind: str, on_graphs: bool, partitions: Sequence[Any]) -> str:
-    """The holders in partitions of one kind; on_graphs: clients are agents without a server."""
-
-    def span(key: str, unit: str = "", units: str = "") -> str:
-        return _span((getattr(each, key) for each in partitions), unit, units)
-
-    if kind == "vertical":
-        return f"{span('parties', 'party', 'parties')}, {span('active')} with labels"
-    if kind == "tiered":
-        clients = _span((own for each in partitions for own in each.clients_by_silo), "client", "")
-        return f"{span('silos', 'silo')}, {clients} in each"
-    assignments = dict.fromkeys(each.assignment.replace("_", " ") for each in partitions)
-    return f"{span('clients', 'agent' if on_graphs else 'client')}, {' or '.join(assignments)}"
-
-
-def _span(values: Iterable[int], unit: str = "", units: str = "") -> str:
-    """One number, two, or the smallest to the largest of many, with their unit if there is one."""
-    distinct = sorted(set(values))
-    separator = " or " if len(distinct) == 2 else " to "
-    ends = dict.fromkeys([distinct[0], distinct[-1]])
-    numbers = separator.join(f"{number:,}" for number in ends)
-    if not unit:
-        return numbers
-    return f"{numbers} {unit if distinct == [1] else units or f'{unit}s'}"
+        on_graphs = algorithm_class(run.algorithm).federation.on_graphs
+        federation = federation_of(partition.kind, on_graphs=on_graphs)
+        alike.setdefault(federation, []).append(partition)
+    return "; ".join(federation.describe(same) for federation, same in alike.items())

@@ -198,7 +198,7 @@ def _specification(name: str, experiment: Experiment, run_name: str, run: RunCon
     partition = experiment.partition_of(run_name)
     tuning_seeds = experiment.tuning_seeds if experiment.chooses(run_name) else ()
     graphs = run.graphs
-    if run.algorithm in algorithm_names() and algorithm_class(run.algorithm).on_graphs:
+    if run.algorithm in algorithm_names() and algorithm_class(run.algorithm).federation.on_graphs:
         graphs = graphs or experiment.graphs
     return RunSpec(
         paper=experiment.paper,

@@ -110,7 +110,7 @@ def check_tuning_seeds(experiment: Experiment, where: str) -> None:
 def check_graphs(experiment: Experiment, where: str) -> None:
     """Graphs are declared only if a run works on them."""
     known = {run.algorithm for run in experiment.runs.values()} & set(algorithm_names())
-    if experiment.graphs and not any(algorithm_class(name).on_graphs for name in known):
+    if experiment.graphs and not any(algorithm_class(name).federation.on_graphs for name in known):
         raise FedatlasError(
             f"{where}: key 'graphs': no run works on graphs; {experiment.remedy('graphs')}"
         )
@@ -124,7 +124,7 @@ def check_costs(experiment: Experiment, where: str) -> None:
             method = algorithm_class(experiment.runs[run].algorithm)
         except FedatlasError:  # which has its own place: where its runs are planned
             return ""
-        if reason := experiment.lacks(run, cost, method.on_graphs):
+        if reason := experiment.lacks(run, cost, method.federation.on_graphs):
             return reason
         if cost == "epsilon" and not method.has_budgets():
             return "it is not private, as its method has no 'budgets'"

@@ -48,7 +48,7 @@ class Stamps:
         as missing.
         """
         found = {spec.code for spec in plan.runs.values()}
-        found |= {(module,) for module in data.SHARDING.values()}
+        found |= {(module,) for module in map(data.sharding_code, plan.partitions.values())}
         for name, experiment in plan.experiments.items():
             found.add(tuple(data.reading_code(plan.catalogue, experiment.dataset)))
             found.add(tuple(results.judging_code(plan, name)))

@@ -7,10 +7,9 @@ from fedatlas.data.origins import content_of
 from fedatlas.data.raw_files import RawFile
 from fedatlas.files import canonical_json
 from fedatlas.plan.places import RESULTS
+from fedatlas.schema.federation import federation_of
 from fedatlas.schema.partitions import Partition
 
-#: The module that cuts shards, by kind of partition.
-SHARDING = {kind: f"fedatlas.shards.{kind}" for kind in ("horizontal", "vertical", "tiered")}
 _SERVED = {"path", "checksum", "decompress", "unpack", "member"}
 _PROSE = {"title", "homepage", "licence", "citation", "note", "splits"}
 
@@ -53,6 +52,11 @@ def scaled_by(catalogue: Catalogue, dataset: str, split: str) -> list[str]:
     """The prepared split by whose statistics this split is scaled, if there is one."""
     scaled = catalogue[dataset].scaled_by_train and split != "train"
     return prepared(dataset, "train" if scaled else None)
+
+
+def sharding_code(partition: Partition) -> str:
+    """The module that cuts the shards of a partition."""
+    return federation_of(partition.kind).sharding
 
 
 def shards(dataset: str, split: str, partition: Partition) -> list[str]:

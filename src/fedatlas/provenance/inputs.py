@@ -10,7 +10,7 @@ from fedatlas.data.origins import newer_content, read_origin
 from fedatlas.data.parquet import PREPARED_KEYS, open_parquet, read_metadata
 from fedatlas.data.raw_files import RawFile
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.setting import shard_files
+from fedatlas.federations.context import shard_files
 from fedatlas.files import tree_digest
 from fedatlas.plan.build import Plan
 from fedatlas.provenance.findings import LEFTOVER, CheckResult, damaged, short, stale, unchecked

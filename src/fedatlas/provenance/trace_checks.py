@@ -8,7 +8,7 @@ from typing import Any
 
 from fedatlas.arithmetic.gpus import driver_version, models
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.setting import shard_files
+from fedatlas.federations.context import shard_files
 from fedatlas.files import canonical_json, text_digest
 from fedatlas.provenance.expected import compared, expected
 from fedatlas.provenance.findings import RUN_AGAIN, CheckResult, damaged, short, stale, unchecked
@@ -77,7 +77,7 @@ class Traces:
         changed = []
         for seed, partition in zip(spec.seeds, trials, strict=True):
             files = shard_files(folder / partition.slug, partition.silos)
-            # As training records them; see `federations.setting`.
+            # As training records them; see `federations.context`.
             found = text_digest("".join(self._inputs.digests[file] for file in files))
             if found != recorded.get(str(seed)):
                 was, now = short(recorded.get(str(seed))), short(found)

@@ -15,6 +15,7 @@ from pydantic import (
 )
 
 from fedatlas.schema.claims import Claim
+from fedatlas.schema.federation import federation_of, why_not_counted
 from fedatlas.schema.figures import EFFECTIVE_STEP_SIZE, Figure
 from fedatlas.schema.graphs import Graphs
 from fedatlas.schema.models import Model, in_full
@@ -28,7 +29,6 @@ from fedatlas.schema.objectives import (
     PolyakObjective,
 )
 from fedatlas.schema.partitions import Partition, VerticalPartition
-from fedatlas.schema.quantities import measured_by, why_not_counted
 from fedatlas.schema.runs import RecordEvery, RunConfig, Selection
 from fedatlas.schema.studies import BackendComparison, BudgetStudy, Landscape, PrivacyAudit
 
@@ -395,12 +395,14 @@ class Experiment(Model):
 
     def _measured(self, run: str) -> tuple[str, ...]:
         """What a run measures."""
-        return measured_by(
-            self.objective_of(run),
+        objective = self.objective_of(run)
+        federation = federation_of(
             self.partition_of(run).kind,
             on_graphs=self.graphs is not None or self.runs[run].graphs is not None,
+            min_max=objective.min_max,
             backend=self.runs[run].backend,
         )
+        return federation.measures(objective)
 
     def lacks(self, run: str, cost: str, on_graphs: bool | None = None) -> str:
         """Why a run does not count a cost; empty if it does.

@@ -9,15 +9,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeAlias
 
+import numpy as np
 from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, model_validator
 
 from fedatlas.architectures import architecture_module
 from fedatlas.errors import FedatlasError
-from fedatlas.schema.graphs import Graphs
+from fedatlas.schema.federation import Federation, federation_of
+from fedatlas.schema.graphs import Graphs, weight_matrix
 from fedatlas.schema.models import Model
 from fedatlas.schema.network_model import Backend, NetworkModel
 from fedatlas.schema.objectives import NetworkObjective, Objective
-from fedatlas.schema.partitions import Partition, pooled_rows
+from fedatlas.schema.partitions import HorizontalPartition, Partition, pooled_rows
 from fedatlas.schema.quantities import Level
 
 
@@ -172,13 +174,24 @@ class RunSpec(Model):
         return folder / rows / f"{self.objective.slug}.json"
 
     @property
-    def federation(self) -> str:
-        """The folder of `fedatlas.federations` in which the run takes place."""
-        if self.graphs is not None:
-            return "decentralised"
-        if self.backend == "processes":
-            return "parties"
-        return "min_max" if self.objective.min_max else self.partition.kind
+    def federation(self) -> type[Federation]:
+        """The federation in which the run takes place."""
+        return federation_of(
+            self.partition.kind,
+            on_graphs=self.graphs is not None,
+            min_max=self.objective.min_max,
+            backend=self.backend,
+        )
+
+    @property
+    def graph_weights(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """Weights (n, n) of the graph of states and of that of trackers, if there is one."""
+        assert self.graphs is not None and isinstance(self.partition, HorizontalPartition)
+        agents, trackers = self.partition.clients, self.graphs.trackers
+        return (
+            weight_matrix(self.graphs.states, agents, "graphs.states"),
+            None if trackers is None else weight_matrix(trackers, agents, "graphs.trackers"),
+        )
 
     @property
     def processes(self) -> int:
@@ -197,7 +210,7 @@ class RunSpec(Model):
         modules = [
             "fedatlas.training.loop",
             f"fedatlas.algorithms.{self.algorithm}",
-            f"fedatlas.federations.{self.federation}.setting",
+            f"fedatlas.federations.{self.federation.name}",
         ]
         if isinstance(self.objective, NetworkObjective):
             modules.append(architecture_module(self.objective.model))

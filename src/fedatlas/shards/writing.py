@@ -25,6 +25,7 @@ from fedatlas.data.scaling import constant_columns
 from fedatlas.data.tables import from_table, to_table, with_ones
 from fedatlas.errors import FedatlasError, error_context
 from fedatlas.files import canonical_json, file_digest, write_atomically
+from fedatlas.schema.federation import federation_of
 from fedatlas.schema.partitions import Partition
 
 # Measured on a9a with 3250 clients: statistics and dictionaries cost 20-40 % of the writing and
@@ -88,7 +89,7 @@ def write_shards(
         "test_digest": file_digest(test) if test else None,
     }
     # By name: shards of one kind do not depend on the code of the others.
-    cut = import_module(f"fedatlas.shards.{spec.kind}").cut
+    cut = import_module(federation_of(spec.kind).sharding).cut
     constant = constant_columns(metadata.get("standardised"), metadata.get("feature_names"))
     with error_context(prepared):
         if spec.intercept:

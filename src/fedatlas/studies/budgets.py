@@ -12,7 +12,6 @@ from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.study_files import BUDGETS_FORMAT as FORMAT
 from fedatlas.federations.decentralised.algorithm import DecentralisedAlgorithm
-from fedatlas.federations.decentralised.network import graph_weights
 from fedatlas.privacy.accountants import Budget, PrivacyContext
 from fedatlas.privacy.conditions import Condition
 from fedatlas.privacy.drift import NoiseModel, Place, single_noise, tracking_noise
@@ -43,7 +42,7 @@ _SINGLE: Mapping[str, tuple[Place, Callable[[Any], float]]] = {
 
 def noise_model(spec: RunSpec, iterations: int) -> NoiseModel | None:
     """How noise enters the updates of a run's method; None of methods that are not listed here."""
-    algorithm, (states, trackers) = build_algorithm(spec), graph_weights(spec)
+    algorithm, (states, trackers) = build_algorithm(spec), spec.graph_weights
     if isinstance(algorithm, DpGradientTracking):
         assert trackers is not None
         scheme, horizon = algorithm.scheme, algorithm.horizon
@@ -189,4 +188,4 @@ def _private(spec: RunSpec, study: BudgetStudy) -> tuple[DecentralisedAlgorithm,
     """A run's method, and the sizes and graphs on which its budget depends."""
     algorithm = build_algorithm(spec)
     assert isinstance(algorithm, DecentralisedAlgorithm)  # as the run has graphs
-    return algorithm, PrivacyContext(study.samples, study.dimension, *graph_weights(spec))
+    return algorithm, PrivacyContext(study.samples, study.dimension, *spec.graph_weights)

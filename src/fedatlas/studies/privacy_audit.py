@@ -27,7 +27,7 @@ from fedatlas.arithmetic.samples import Clipping
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparison import CONFIDENCE
 from fedatlas.evaluation.study_files import REFUTED
-from fedatlas.federations.decentralised.network import GraphCounters, Links, graph_weights
+from fedatlas.federations.decentralised.network import GraphCounters, Links
 from fedatlas.privacy.accountants import PrivacyContext, smooth_lemma_2
 from fedatlas.privacy.adjacent_runs import (
     ChangedAgent,
@@ -339,7 +339,7 @@ class _Audit:
 
     def __init__(self, spec: RunSpec, study: PrivacyAudit) -> None:
         algorithm = build_algorithm(spec)
-        states, trackers = graph_weights(spec)
+        states, trackers = spec.graph_weights
         if not isinstance(algorithm, DpGradientTracking) or trackers is None:
             raise FedatlasError(f"{spec.name}: only dp_gradient_tracking can be attacked")
         if not algorithm.scheme.tracker_noise(algorithm.horizon).min() > 0:

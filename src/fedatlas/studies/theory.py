@@ -18,8 +18,7 @@ from fedatlas.evaluation.theory_table import (
     bounded_values,
 )
 from fedatlas.federations.client_shards import read_shard
-from fedatlas.federations.decentralised.network import graph_weights
-from fedatlas.federations.setting import shard_files
+from fedatlas.federations.context import shard_files
 from fedatlas.federations.tiered.shards import read_tiered_shards
 from fedatlas.federations.vertical.shards import read_party_shards
 from fedatlas.schema.objectives import AucObjective, LinearObjective, PolyakObjective
@@ -65,7 +64,7 @@ def tabulate_theory(
 
 def _of_agents(spec: RunSpec, folder: Path) -> AgentConstants:
     assert isinstance(spec.objective, PolyakObjective)
-    states, trackers = graph_weights(spec)
+    states, trackers = spec.graph_weights
     if trackers is None:
         raise FedatlasError("DP-GT's theorems need a second graph: say 'graphs.trackers'")
     (file,) = shard_files(folder, 1)

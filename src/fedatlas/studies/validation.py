@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from fedatlas.errors import FedatlasError
+from fedatlas.federations.context import shard_files
 from fedatlas.federations.parties.fitted import fitted_network
 from fedatlas.federations.parties.group import PartyGroup
 from fedatlas.federations.parties.log import TIMED
 from fedatlas.federations.parties.measured import DELAYS
 from fedatlas.federations.parties.network import ProcessNetwork
-from fedatlas.federations.setting import shard_files
 from fedatlas.federations.vertical.counters import PartyCounters, ProcessCounters
 from fedatlas.federations.vertical.kernels import state as at
 from fedatlas.federations.vertical.network import PartyNetwork

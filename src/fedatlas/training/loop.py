@@ -16,7 +16,7 @@ from tqdm import tqdm
 from fedatlas.algorithms import build_algorithm
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
-from fedatlas.federations.setting import FederationContext, Privacy, SeedRun, open_context
+from fedatlas.federations.context import FederationContext, Privacy, SeedRun, open_context
 from fedatlas.files import canonical_json, require_writable
 from fedatlas.plan.closure import code_digest
 from fedatlas.schema.runs import RunSpec

@@ -17,13 +17,8 @@ import numpy as np
 
 from fedatlas.arithmetic.client_rows import ChunkedRows
 from fedatlas.errors import FedatlasError
+from fedatlas.schema.federation import Federation
 
-#: What carries arrays. To where they are needed for the first time: to the server, to neighbours or
-#: to hubs; and from there back.
-INWARDS = ("gather", "send", "release", "exchange", "collect_models")
-OUTWARDS = ("broadcast", "send_models")
-#: What moves parties; a network of theirs carries whatever these need.
-OF_PARTIES = ("dominated_updates", "barrier", "full_pass", "distribute", "settled", "start")
 # What the program asks, and does not count.
 _NOT_FOR_METHODS = ("client_gradients", "measure", "test_quality", "counting")
 
@@ -54,8 +49,8 @@ class Carried:
 class Observation:
     """What one rehearsal asked, and what it is answered.
 
-    counters: of the trial. to_numpy: of the engine. workers: who take part in every round, if the
-    federation says so.
+    kind: the federation. counters: of the trial. to_numpy: of the engine. workers: who take part in
+    every round, if the problem says so.
     answers: of an earlier rehearsal, given in place of those of the functions `answered`.
     shaken: whether the server gets other numbers than clients send.
     follows_states: whether parties' states are handed on as they are, not read from a file.
@@ -63,6 +58,7 @@ class Observation:
     behind: whether clients drew minibatches that the latest broadcast did not reach.
     """
 
+    kind: type[Federation]
     counters: Any
     to_numpy: Any
     workers: np.ndarray | None = None
@@ -108,9 +104,11 @@ class Observation:
             **{key: _bare(value) for key, value in options.items()},
         )
         self.take_counters()
-        if self.follows_states and bare in OF_PARTIES and hasattr(got, "queues"):
+        if self.follows_states and bare in self.kind.moves and hasattr(got, "queues"):
             self._blocks = got.x
-        return self._noted(bare, given, got) if bare in INWARDS + OUTWARDS else got
+        return (
+            self._noted(bare, given, got) if bare in self.kind.inwards + self.kind.outwards else got
+        )
 
     def _noted(self, name: str, given: Sequence[Any], got: Any) -> Any:
         """The answer, by default the call's own."""
@@ -118,7 +116,7 @@ class Observation:
         got = _map(got, _whole)
         to = [] if self._reached is None else self._reached.tolist()
         self.carried.append(Carried(name, arrays, _map(got, _copied), to))
-        if self.shaken and name in INWARDS:
+        if self.shaken and name in self.kind.inwards:
             return _map(got, _shaken)
         if name not in self.answered:
             return got
@@ -147,7 +145,7 @@ class Observation:
                 f"{name} is told that a row takes {options['message_bytes']} bytes: state what its "
                 "numbers take, or leave it out"
             )
-        state: Any = given[0] if bare in OF_PARTIES and given else None
+        state: Any = given[0] if bare in self.kind.moves and given else None
         if self._blocks is not None and hasattr(state, "queues") and state.x is not self._blocks:
             raise ContractViolation(
                 f"network.{bare} is given a state whose blocks `x` are not those that the network "

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from fedatlas.federations.setting import open_context
+from fedatlas.federations.context import open_context
 from fedatlas.files import canonical_json, require_writable
 from fedatlas.schema.models import read_json
 from fedatlas.schema.runs import RunSpec

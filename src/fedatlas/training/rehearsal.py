@@ -39,15 +39,12 @@ from fedatlas.algorithms import algorithm_class, build_algorithm
 from fedatlas.arithmetic.client_rows import ClientRows
 from fedatlas.errors import FedatlasError
 from fedatlas.extensions import relative_path
-from fedatlas.federations.decentralised.network import graph_weights
-from fedatlas.federations.setting import FederationContext
+from fedatlas.federations.context import FederationContext
 from fedatlas.files import canonical_json, text_digest, write_text
 from fedatlas.plan.closure import code_digest
 from fedatlas.schema.runs import RunSpec
 from fedatlas.training.checkpoints import restore_state, state_arrays
 from fedatlas.training.observation import (
-    INWARDS,
-    OUTWARDS,
     Carried,
     ContractViolation,
     NotComparable,
@@ -58,26 +55,9 @@ from fedatlas.training.tiny_federation import TinyFederation
 
 log = logging.getLogger(__name__)
 
-# Of FedPAGE, say, a full round and others; fewer over silos, whose networks are computed in turn.
-_ROUNDS = 3
-_ROUNDS_OVER_SILOS = 2
 # What was used without being sent shows when something is sent again; not all methods send in every
 # round.
 _EXCHANGES, _MOST_ROUNDS = 2, 100
-# By federation, the functions of which a method must call one, and what is wrong if it calls none.
-_NEEDED = {
-    "horizontal": (
-        ("gather",), "the server is sent nothing: call network.gather with the clients' rows",
-    ),
-    "min_max": (("gather",), "the server is sent nothing: call network.gather"),
-    "decentralised": (
-        ("send", "release"), "agents are sent nothing: call network.states.send or .release",
-    ),
-    "vertical": (
-        ("dominated_updates",), "parties update nothing: call network.dominated_updates",
-    ),
-    "tiered": (("collect_models",), "hubs are sent nothing: call network.collect_models"),
-}  # fmt: skip
 
 
 def rehearse_once(spec: RunSpec, shards: Path, records: Path) -> None:
@@ -87,7 +67,7 @@ def rehearse_once(spec: RunSpec, shards: Path, records: Path) -> None:
     """
     known = [
         [code_digest(*spec.code), code_digest(__name__)],
-        [spec.federation, spec.objective.name, _options(spec.hyper_parameters)],
+        [spec.federation.name, spec.objective.name, _options(spec.hyper_parameters)],
     ]
     record = records / f"{spec.algorithm}-{text_digest(canonical_json(known), 16)}.txt"
     if not record.exists():
@@ -136,8 +116,8 @@ class _Rehearsal:
         self._spec = federation.spec
         self._method = build_algorithm(self._spec)
         self._opened: dict[bytes, FederationContext] = {}
-        few = _ROUNDS_OVER_SILOS if self._spec.federation == "tiered" else _ROUNDS
-        self._rounds = min(few, self._spec.rounds)
+        self._kind = self._spec.federation
+        self._rounds = min(self._kind.rounds, self._spec.rounds)
 
     def check(self) -> None:
         """Raise a ContractViolation for the first promise that is broken."""
@@ -150,42 +130,38 @@ class _Rehearsal:
                 "checkpoint after each round: keep all that lasts in the state that `round` "
                 "returns, and draw by `random` alone"
             )
-        kind = self._spec.federation
-        if kind == "decentralised":
-            self._check_edges(first)
-        if kind == "vertical":  # only the network computes, and it moves all data
-            return
-        with suppress(NotComparable):
-            self._check_inwards(first)
-        if kind in ("horizontal", "min_max"):
+        checks = {
+            "edges": self._check_edges,
+            "inwards": self._check_inwards,
+            "rows": self._check_rows,
+            "outwards": self._check_outwards,
+            "clocks": self._check_clocks,
+        }
+        for name in self._kind.rehearsal:
             with suppress(NotComparable):
-                self._check_rows(first)
-        if kind == "horizontal":
-            with suppress(NotComparable):
-                self._check_outwards(first)
-            self._check_clocks(first)
+                checks[name](first)
 
     def _check_inwards(self, first: _Played) -> None:
-        on_graphs = self._spec.graphs is not None
+        on_graphs = self._kind.on_graphs
         others = np.arange(self._federation.clients) % 2 == 1
         other = self._played(
-            others if on_graphs else others | True, answers=first.carried, answered=INWARDS
+            others if on_graphs else others | True,
+            answers=first.carried,
+            answered=self._kind.inwards,
         )
         for number, (mine, now) in enumerate(zip(first.points, other.points, strict=True)):
             if on_graphs:  # an agent's model depends on its own samples, and those did not change
                 mine, now = ([array[::2] for array in part] for part in (mine, now))
             if not _alike(mine, now):
-                whose = "an agent's model" if on_graphs else "the server's model"
-                by = "network.states.send" if on_graphs else "network.gather"
                 raise ContractViolation(
-                    f"after round {number} {whose} depends on samples of others in a way that the "
-                    f"network did not carry: compute it from what {by} returns, not from what was "
-                    "given to it"
+                    f"after round {number} {self._kind.model} depends on samples of others in a "
+                    f"way that the network did not carry: compute it from what "
+                    f"{self._kind.inward_call} returns, not from what was given to it"
                 )
 
     def _check_edges(self, first: _Played) -> None:
         other = self._played(moved=1.0)
-        states, trackers = graph_weights(self._spec)
+        states, trackers = self._spec.graph_weights
         linked = (states > 0) if trackers is None else (states > 0) | (trackers > 0)
         reached = np.arange(len(linked)) == 0
         for number, (mine, now) in enumerate(zip(first.points, other.points, strict=True)):
@@ -203,7 +179,7 @@ class _Rehearsal:
             half[some] = np.arange(len(some)) % 2 == 1
         changed = []
         for others in (half, ~half):
-            other = self._played(others, answers=first.carried, answered=INWARDS)
+            other = self._played(others, answers=first.carried, answered=self._kind.inwards)
             both = zip(first.carried, other.carried, strict=True)
             changed.append([_changed(mine, now) for mine, now in both if mine.by == "gather"])
         if any((one & two).any() for one, two in zip(*changed, strict=True)):
@@ -214,7 +190,7 @@ class _Rehearsal:
             )
 
     def _check_outwards(self, first: _Played) -> None:
-        other = self._played(answers=first.carried, answered=OUTWARDS, shaken=True)
+        other = self._played(answers=first.carried, answered=self._kind.outwards, shaken=True)
         for mine, now in zip(first.carried, other.carried, strict=True):
             if mine.by == "gather" and not _alike(mine.given, now.given):
                 raise ContractViolation(
@@ -257,18 +233,19 @@ class _Rehearsal:
         trial, engine = setting.seed_run(0), setting.engine
         workers = getattr(trial.problem, "workers", None)
         seen = Observation(
-            trial.counters, engine.numpy, workers, answers or (), answered, shaken, not resumed
-        )
+            self._kind, trial.counters, engine.numpy, workers, answers or (), answered, shaken,
+            not resumed,
+        )  # fmt: skip
         problem, network = seen.of(trial.problem, "problem"), seen.of(trial.network, "network")
         random = setting.random(0)
         x0 = trial.x0
         if moved:
             start = engine.numpy(x0).copy()
-            start[: 1 if self._spec.graphs is not None else None] += moved
+            start[: 1 if self._kind.on_graphs else None] += moved
             x0 = engine.array(start)
         state = method.start(problem, network, x0)
         points: list[list[np.ndarray]] = []
-        needed, missing = _NEEDED[self._spec.federation]
+        needed = self._kind.needed
         while len(points) < self._rounds:
             number = len(points)
             if watched:
@@ -299,7 +276,7 @@ class _Rehearsal:
             raise NotComparable
         if watched:
             if not any(seen.called[name] for name in needed):
-                raise ContractViolation(f"in {len(points)} rounds {missing}")
+                raise ContractViolation(f"in {len(points)} rounds {self._kind.silent}")
             if trial.counters.gradient_evaluations and not trial.counters.iteration:
                 raise ContractViolation(
                     "gradients are counted, and no step: call problem.step_done() after each "

@@ -20,7 +20,7 @@ import numpy as np
 import threadpoolctl
 
 from fedatlas.federations.algorithm import Algorithm
-from fedatlas.federations.setting import FederationContext
+from fedatlas.federations.context import FederationContext
 from fedatlas.files import canonical_json, require_writable, text_digest
 from fedatlas.interruption import Interruption
 from fedatlas.schema.runs import RunSpec

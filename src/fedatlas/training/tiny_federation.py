@@ -16,16 +16,12 @@ from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.parquet import METADATA_KEY
 from fedatlas.data.tables import to_table
 from fedatlas.federations.client_shards import client_sizes
-from fedatlas.federations.setting import FederationContext, open_context, shard_files
+from fedatlas.federations.context import FederationContext, open_context, shard_files
 from fedatlas.files import canonical_json
 from fedatlas.schema.objectives import LinearObjective, NetworkObjective
-from fedatlas.schema.partitions import AXES, TieredPartition, VerticalPartition
+from fedatlas.schema.partitions import AXES
 from fedatlas.schema.runs import RunSpec
 from fedatlas.shards.writing import write_shards
-
-_FEW = 6  # samples of a client that may have any number, and features
-_ROWS_OF_PARTIES = 200
-_CLIENTS = 30  # around a server, if no more take part in a round
 
 
 class TinyFederation:
@@ -34,34 +30,20 @@ class TinyFederation:
     def __init__(self, spec: RunSpec, shards: Path) -> None:
         """shards: the folder of the run's partitions, of which only client sizes are read."""
         partition, objective = spec.partition, spec.objective
-        changes: dict[str, Any] = {"samples": None, "test": None, "seed": None}
-        if isinstance(partition, VerticalPartition):
-            self.clients = 1
-            # Methods refuse more rounds in an epoch than there are samples.
-            rounds = int(spec.hyper_parameters.get("rounds_per_epoch", 1))
-            self._rows = max(_ROWS_OF_PARTIES, rounds)
-            changes |= {"standardise": False, "seed": 0}
-        else:
-            folder = shards / partition.of_seed(spec.seeds[0]).slug
-            sizes = client_sizes(shard_files(folder, partition.silos)[0])
-            self.clients, each = len(sizes), max(1, int(sizes.min()))
-            if spec.federation == "horizontal":  # a hundred thousand would take seconds to write
-                taking = int(spec.hyper_parameters.get("clients_per_round", 1))
-                self.clients = changes["clients"] = min(len(sizes), max(_CLIENTS, 2 * taking))
-            draws_exactly = spec.graphs is not None or isinstance(partition, TieredPartition)
-            self._rows = self.clients * (each if draws_exactly else max(2, min(each, _FEW)))
-            changes["binary"] = None
-            if isinstance(partition, TieredPartition):
-                self._rows, changes["seed"] = int(sizes.sum()), 0
-            else:
-                changes |= {"assignment": "consecutive", "concentration": None}
+        folder = shards / partition.of_seed(spec.seeds[0]).slug
+        self._tiny = spec.federation.tiny(
+            partition,
+            spec.hyper_parameters,
+            lambda: client_sizes(shard_files(folder, partition.silos)[0]),
+        )
+        self.clients = self._tiny.clients
         if isinstance(objective, NetworkObjective):
             linear = {"model": "linear"} | ({"hidden": None} if "hidden" in vars(objective) else {})
             objective = objective.model_copy(update=linear)
         self.spec = spec.model_copy(
             update={
                 "dataset": "rehearsal",
-                "partition": partition.model_copy(update=changes),
+                "partition": partition.model_copy(update=self._tiny.changes),
                 "objective": objective,
                 "backend": "simulated",
                 "optimum": False,
@@ -98,12 +80,12 @@ class TinyFederation:
 
     def _samples(self, others: np.ndarray) -> tuple[Samples, tuple[int, ...] | None]:
         """The samples, and the shape of one if networks take them."""
-        shape = self._shape
-        columns = int(np.prod(shape)) if shape else self._columns
-        rows = np.arange(self._rows)
-        client = rows * self.clients // self._rows
+        shape, number = self._shape, self._tiny.rows
+        columns = int(np.prod(shape)) if shape else self._tiny.columns
+        rows = np.arange(number)
+        client = rows * self.clients // number
         # Small, so that no step size makes a rehearsal overflow.
-        features, changed = 0.1 * np.random.default_rng(0).standard_normal((2, self._rows, columns))
+        features, changed = 0.1 * np.random.default_rng(0).standard_normal((2, number, columns))
         taken = others[client]
         features[taken] = changed[taken]
         if shape is not None:
@@ -115,21 +97,10 @@ class TinyFederation:
         return Samples(rows, label, features), shape
 
     @property
-    def _columns(self) -> int:
-        """Of rows without a shape: each party or silo has two."""
-        partition = self.spec.partition
-        if isinstance(partition, VerticalPartition):
-            return max(_FEW, 2 * partition.parties)
-        if isinstance(partition, TieredPartition):
-            return 2 * partition.silos
-        return _FEW
-
-    @property
     def _shape(self) -> tuple[int, ...] | None:
-        """Of a network's sample; the axes that are cut have two places for each block."""
-        partition = self.spec.partition
+        """The shape of a network's sample; axes that are cut have two places for each block."""
         if isinstance(self.spec.objective, LinearObjective):
             return None
-        cut = partition.cut if isinstance(partition, TieredPartition) else {"width": 1}
+        cut = self._tiny.cut
         axes = next(axes for axes in AXES.values() if set(cut) <= set(axes))
         return tuple(2 * cut.get(axis, 1) if axis in cut else 1 for axis in axes)

@@ -7,9 +7,7 @@ import numpy as np
 
 from fedatlas.arithmetic.randomness import Draws, RoundRandom
 from fedatlas.federations.counters import SequentialCounters
-from fedatlas.schema.graphs import in_laplacian, out_laplacian, weight_matrix
-from fedatlas.schema.partitions import HorizontalPartition
-from fedatlas.schema.runs import RunSpec
+from fedatlas.schema.graphs import in_laplacian, out_laplacian
 
 
 @dataclass
@@ -18,16 +16,6 @@ class GraphCounters(SequentialCounters):
 
     bytes_sent: float = 0.0  # over all edges; quantised numbers have fractions of a byte
     messages: int = 0  # one per edge and send
-
-
-def graph_weights(spec: RunSpec) -> tuple[np.ndarray, np.ndarray | None]:
-    """Weights (n, n) of the graph of states and of the graph of trackers, if the run has one."""
-    assert spec.graphs is not None and isinstance(spec.partition, HorizontalPartition)
-    agents, trackers = spec.partition.clients, spec.graphs.trackers
-    return (
-        weight_matrix(spec.graphs.states, agents, "graphs.states"),
-        None if trackers is None else weight_matrix(trackers, agents, "graphs.trackers"),
-    )
 
 
 class Links:

@@ -1,1 +1,150 @@
 """Clients with whole samples around a server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from pydantic import PositiveFloat, PositiveInt, model_validator
+
+from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.errors import FedatlasError
+from fedatlas.federations.algorithm import Algorithm
+from fedatlas.federations.context import ClientFederation, FederationContext, SeedRun
+from fedatlas.federations.counters import Counters
+from fedatlas.federations.star_network import StarNetwork
+from fedatlas.privacy.accountants import PrivacyContext
+from fedatlas.schema.federation import Federation, Sizes, Tiny
+from fedatlas.schema.objectives import LinearObjective
+from fedatlas.schema.partitions import HorizontalPartition
+from fedatlas.schema.runs import RunSpec
+
+if TYPE_CHECKING:  # the workflow imports federations when it is parsed: keep libraries out of that
+    from fedatlas.federations.horizontal.problem import HorizontalProblem
+
+_CLIENTS = 30  # in a rehearsal, if no more take part in a round
+
+
+class Horizontal(ClientFederation):
+    """Some clients take part in every round."""
+
+    objectives = (LinearObjective,)
+    holders = "clients"
+    counters = Counters
+    has_budgets = True
+    inwards, outwards = ("gather",), ("broadcast",)
+    needed = ("gather",)
+    silent = "the server is sent nothing: call network.gather with the clients' rows"
+    rehearsal = ("inwards", "rows", "outwards", "clocks")
+
+    @classmethod
+    def tiny(cls, partition: Any, hyper_parameters: Mapping[str, Any], sizes: Sizes) -> Tiny:
+        """With fewer clients: to write a hundred thousand would take seconds."""
+        most = max(_CLIENTS, 2 * int(hyper_parameters.get("clients_per_round", 1)))
+        tiny = super().tiny(partition, hyper_parameters, sizes)
+        clients = min(tiny.clients, most)
+        each = tiny.rows // tiny.clients
+        changes = tiny.changes | {"clients": clients}
+        return tiny._replace(changes=changes, clients=clients, rows=clients * each)
+
+
+class HorizontalContext(FederationContext):
+    """On "auto" the CPU: there, compiled loops over sparse rows beat a GPU's launch times."""
+
+    def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
+        super().__init__(spec, shards, device)
+        self._privacy_context = PrivacyContext(self._fewest_samples(), self.engine.dimension)
+
+    def _claimed(self, device: str) -> str:
+        if device in ("auto", "cpu"):
+            return "cpu"
+        from fedatlas.arithmetic.torch_device import claimed
+
+        return claimed(device, self._spec.name)
+
+    def _engine(self, files: Sequence[Path]) -> HorizontalProblem:
+        data, objective = Horizontal.read(files), self._spec.objective
+        assert isinstance(objective, LinearObjective)
+        if self.device == "cpu":
+            from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
+
+            return CompiledEngine(data, objective)
+        from fedatlas.federations.horizontal.torch_engine import TorchEngine
+
+        return TorchEngine(data, objective, self.device)
+
+    def _seed_run(self, seed: int) -> SeedRun:
+        counters = Counters()
+        problem = self.engine.counting(counters)
+        network = StarNetwork(problem.clients, counters)
+        return SeedRun(problem, network, counters, problem.zeros())
+
+    def random(self, seed: int) -> RoundRandom:
+        from fedatlas.arithmetic.kernels.drawing import CompiledRandom
+
+        return CompiledRandom(seed)
+
+
+class HorizontalAlgorithm(Algorithm):
+    """A server and clients, of which some take part in every round.
+
+    The problem is a HorizontalProblem, the network a StarNetwork; a state has a field `x`, the
+    server's model (d,).
+    """
+
+    federation: ClassVar[type[Federation]] = Horizontal
+
+    clients_per_round: PositiveInt
+
+    def point(self, state: Any, network: Any) -> Any:
+        """The server's model."""
+        return state.x
+
+    def check_run(self, spec: RunSpec) -> None:
+        """There must be enough clients."""
+        partition = spec.partition
+        assert isinstance(partition, HorizontalPartition)
+        if self.clients_per_round > partition.clients:
+            raise FedatlasError(
+                f"'clients_per_round' is {self.clients_per_round}, but the partition has only "
+                f"{partition.clients} clients"
+            )
+
+
+class LocalStepsAlgorithm(HorizontalAlgorithm):
+    """Methods whose rounds are K local steps and one of the server along their mean.
+
+    S = clients_per_round, K = local_steps, b = batch_size (None: full local gradients),
+    η_l = local_step_size, η_g = global_step_size, η̃ = effective_step. Where η̃ is declared, η_g is
+    η̃/(K η_l); otherwise η_g is 1 by default.
+    """
+
+    local_steps: PositiveInt
+    local_step_size: PositiveFloat
+    global_step_size: PositiveFloat | None = None
+    effective_step: PositiveFloat | None = None
+    batch_size: PositiveInt | None = None
+
+    @property
+    def effective_step_size(self) -> float:
+        """η̃ = K η_g η_l."""
+        if self.effective_step is not None:
+            return self.effective_step
+        return self.local_steps * (self.global_step_size or 1.0) * self.local_step_size
+
+    @property
+    def server_step_size(self) -> float:
+        """η_g."""
+        if self.effective_step is not None:
+            return self.effective_step / (self.local_steps * self.local_step_size)
+        return self.global_step_size or 1.0
+
+    @model_validator(mode="after")
+    def _one_of_them_is_stated(self) -> Self:
+        if self.effective_step is not None and self.global_step_size is not None:
+            raise ValueError(
+                "effective_step and global_step_size are both declared, and one gives the other: "
+                "remove one of them"
+            )
+        return self

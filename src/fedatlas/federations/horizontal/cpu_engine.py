@@ -9,9 +9,9 @@ from scipy import sparse
 from fedatlas.arithmetic.kernels.compilation import frozen
 from fedatlas.arithmetic.kernels.formulas import LOSS_CODES, REGULARISER_CODES
 from fedatlas.arithmetic.minibatches import Minibatches
+from fedatlas.federations import kernels
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.engine import NumpyArrays
-from fedatlas.federations.horizontal import kernels
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.schema.objectives import LinearObjective
 

@@ -13,7 +13,6 @@ from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.arithmetic.torch_device import DeviceSamples, Minibatch, available
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.min_max.algorithm import PrimalDual
 from fedatlas.federations.min_max.auc import (
     AucLoss,
     Auxiliary,
@@ -21,7 +20,7 @@ from fedatlas.federations.min_max.auc import (
     pairwise_squared_loss,
     positive_rate,
 )
-from fedatlas.federations.min_max.problem import MinMaxProblem
+from fedatlas.federations.min_max.problem import MinMaxProblem, PrimalDual
 from fedatlas.federations.torch_arrays import TorchArrays
 from fedatlas.schema.objectives import AucObjective
 

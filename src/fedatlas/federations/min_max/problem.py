@@ -8,7 +8,7 @@ Points are θ (d,) and w (1,) or, one per worker, (N, d) and (N, 1).
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,12 +16,18 @@ from fedatlas.arithmetic.minibatches import Minibatches, draw, loop_for
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.counters import Counters
 from fedatlas.federations.engine import FederatedEngine
-from fedatlas.federations.min_max.algorithm import PrimalDual
 
 if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep libraries out of that
     import torch
 
     from fedatlas.federations.client_shards import ClientSamples
+
+
+class PrimalDual(NamedTuple):
+    """A point, or a gradient: θ and w."""
+
+    theta: Any
+    w: Any
 
 
 class MinMaxProblem(FederatedEngine):

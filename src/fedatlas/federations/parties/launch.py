@@ -16,8 +16,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Literal
 
+import fedatlas.federations.parties.process as process
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.parties import process
 from fedatlas.federations.parties.commands import KEY_VARIABLE, accepted
 
 #: "mpi", "tcp", or "auto": MPI where mpirun and mpi4py are there.

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from fedatlas.federations.parties import messages
+import fedatlas.federations.parties.messages as messages
 from fedatlas.federations.parties.block import OwnBlock
 from fedatlas.federations.parties.injected import InjectedTimes
 from fedatlas.federations.parties.log import Notes

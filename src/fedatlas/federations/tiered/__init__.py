@@ -1,1 +1,66 @@
-"""Silos that hold columns, each with clients that hold some of its samples."""
+"""Silos that hold columns, each with clients around its hub that hold some of its samples."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fedatlas.federations.context import FederationContext, SeedRun
+from fedatlas.federations.tiered.network import TieredCounters, TieredNetwork
+from fedatlas.federations.tiered.problem import TieredProblem
+from fedatlas.schema.federation import Federation, Sizes, Tiny, format_span
+from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
+
+
+class Tiered(Federation):
+    """Hubs talk to each other and to the clients of their silos."""
+
+    partition_kind = "tiered"
+    objectives = (LinearObjective, ClassificationObjective)
+    sharding = "fedatlas.shards.tiered"
+    holders = "silos"
+    counters = TieredCounters
+    inwards, outwards = ("exchange", "collect_models"), ("send_models",)
+    needed = ("collect_models",)
+    silent = "hubs are sent nothing: call network.collect_models"
+    rehearsal = ("inwards",)
+    rounds = 2  # their networks are computed in turn
+    model, inward_call = "a hub's model", "network.collect_models"
+
+    @classmethod
+    def describe(cls, partitions: Sequence[Any]) -> str:
+        silos = format_span((each.silos for each in partitions), "silo")
+        clients = (own for each in partitions for own in each.clients_by_silo)
+        return f"{silos}, {format_span(clients, 'client')} in each"
+
+    @classmethod
+    def read(cls, files: Sequence[Path]) -> Any:
+        from fedatlas.federations.tiered.shards import read_tiered_shards
+
+        return read_tiered_shards(files)
+
+    @classmethod
+    def tiny(cls, partition: Any, hyper_parameters: Mapping[str, Any], sizes: Sizes) -> Tiny:
+        """With all samples, and two columns for each silo."""
+        changes = {"samples": None, "test": None, "binary": None, "seed": 0}
+        found = sizes()
+        return Tiny(changes, len(found), int(found.sum()), 2 * partition.silos, partition.cut)
+
+
+class TieredContext(FederationContext):
+    """On "auto" a GPU for networks where there is one."""
+
+    def _engine(self, files: Sequence[Path]) -> TieredProblem:
+        data, objective = Tiered.read(files), self._spec.objective
+        if isinstance(objective, LinearObjective):
+            from fedatlas.federations.tiered.linear_engine import LinearSilos
+
+            return LinearSilos(data, objective)
+        from fedatlas.federations.tiered.network_engine import NetworkSilos
+
+        assert isinstance(objective, ClassificationObjective)
+        return NetworkSilos(data, objective, self.device)
+
+    def _seed_run(self, seed: int) -> SeedRun:
+        engine, counters = self.engine, TieredCounters()
+        network = TieredNetwork(engine.clients, counters)
+        return SeedRun(engine.counting(counters), network, counters, engine.start(seed))

@@ -11,7 +11,7 @@ from fedatlas.arithmetic.kernels.formulas import LOSS_CODES, REGULARISER_CODES, 
 from fedatlas.arithmetic.objectives import has_two_classes, quality
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.engine import NumpyArrays
-from fedatlas.federations.tiered.kernels import silo_gradients
+from fedatlas.federations.kernels import silo_gradients
 from fedatlas.federations.tiered.network import SiloModels
 from fedatlas.federations.tiered.problem import TieredProblem
 from fedatlas.federations.tiered.shards import RowsByClient, TieredSamples, rows_by_client

@@ -12,7 +12,9 @@ from pydantic import PositiveFloat, PositiveInt
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
+from fedatlas.federations.vertical import Vertical
 from fedatlas.federations.vertical.problem import PartyProblem, UpdateRule
+from fedatlas.schema.federation import Federation
 from fedatlas.schema.runs import RunSpec
 
 if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep compilers out of that
@@ -30,7 +32,7 @@ class VerticalAlgorithm(Algorithm):
     "VFB". rounds_per_epoch: how many records an epoch of n dominated updates may have.
     """
 
-    partition_kind: ClassVar[str] = "vertical"
+    federation: ClassVar[type[Federation]] = Vertical
 
     step_size: PositiveFloat
     synchronous: bool = False

@@ -1,7 +1,7 @@
 """What methods run in: data, arithmetic and network, one folder for each federation.
 
-`setting.py` in each folder has one subclass of FederationContext. It is loaded by name, so that a
-run depends on the code of its own federation only.
+Each folder has one subclass of Federation and one of FederationContext in its `__init__`, which is
+loaded by name, so that a run depends on the code of its own federation only.
 """
 
 import importlib
@@ -17,6 +17,7 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.files import text_digest
 from fedatlas.privacy.accountants import PrivacyContext
+from fedatlas.schema.federation import FEW, Federation, Sizes, Tiny, format_span
 from fedatlas.schema.models import only_subclass
 from fedatlas.schema.objectives import NetworkObjective
 from fedatlas.schema.runs import RunSpec
@@ -61,9 +62,8 @@ class FederationContext(ABC):
     accelerator: model, driver and CUDA of a GPU that computes.
     """
 
-    _privacy_context: PrivacyContext | None = (
-        None  # what budgets of privacy depend on, where they are recorded
-    )
+    #: What budgets of privacy depend on, where they are recorded.
+    _privacy_context: PrivacyContext | None = None
 
     def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
         """See `open_context`; a GPU is claimed when all files are found to be whole."""
@@ -113,6 +113,12 @@ class FederationContext(ABC):
         self.engine = None  # before the next is read: memory holds one
         self.engine, self._held = self._engine(self._files[seed]), self._files[seed]
 
+    def _fewest_samples(self) -> int:
+        """How many samples the client holds that has fewest, whatever the seed."""
+        from fedatlas.federations.client_shards import fewest_samples
+
+        return fewest_samples(self._files.values())
+
     def random(self, seed: int) -> RoundRandom:
         """The random numbers of one seed."""
         return RoundRandom(seed)
@@ -132,15 +138,45 @@ class FederationContext(ABC):
         return Privacy(algorithm.privacy_statement, warnings, spent)
 
 
+class ClientFederation(Federation):
+    """Federations whose clients, workers or agents hold whole samples."""
+
+    partition_kind = "horizontal"
+    sharding = "fedatlas.shards.horizontal"
+
+    @classmethod
+    def describe(cls, partitions: Sequence[Any]) -> str:
+        holders = format_span((each.clients for each in partitions), cls.holders.removesuffix("s"))
+        assignments = dict.fromkeys(each.assignment.replace("_", " ") for each in partitions)
+        return f"{holders}, {' or '.join(assignments)}"
+
+    @classmethod
+    def read(cls, files: Sequence[Path]) -> Any:
+        from fedatlas.federations.client_shards import read_shard
+
+        (file,) = files
+        return read_shard(file)
+
+    @classmethod
+    def tiny(cls, partition: Any, hyper_parameters: Mapping[str, Any], sizes: Sizes) -> Tiny:
+        changes: dict[str, Any] = {
+            "samples": None, "test": None, "seed": None, "binary": None,
+            "assignment": "consecutive", "concentration": None,
+        }  # fmt: skip
+        found = sizes()
+        each = max(2, min(int(found.min()), FEW))
+        return Tiny(changes, len(found), len(found) * each)
+
+
 def open_context(spec: RunSpec, shards: Path, device: str) -> FederationContext:
-    """The setting of a run.
+    """Open the context of a run.
 
     shards: the folder with a folder for each partition, by its slug.
-    device: "auto", "cpu", or a torch device such as "cuda", which a setting may decline.
+    device: "auto", "cpu", or a torch device such as "cuda", which a context may decline.
     """
-    module = importlib.import_module(f"fedatlas.federations.{spec.federation}.setting")
-    setting: Any = only_subclass(module, FederationContext)
-    opened: FederationContext = setting(spec, shards, device)
+    module = importlib.import_module(spec.federation.__module__)
+    context: Any = only_subclass(module, FederationContext)
+    opened: FederationContext = context(spec, shards, device)
     return opened
 
 

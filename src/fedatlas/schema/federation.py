@@ -1,0 +1,198 @@
+"""Federations: what each declares of itself, and which one a run takes place in.
+
+Each folder of `fedatlas.federations` has one subclass of Federation in its `__init__`. Checks,
+sharding, costs, rehearsals, scope and comparability ask it; nothing else tells federations apart.
+"""
+
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, TypeAlias
+
+import numpy as np
+
+from fedatlas.schema.models import only_subclass
+from fedatlas.schema.network_model import Backend, NetworkModel
+from fedatlas.schema.objectives import LINEAR_ONLY, ClassificationObjective, Objective
+from fedatlas.schema.quantities import COSTS, declared_network, link_latencies
+
+#: Gives the samples of each client of a partition's first silo, (clients,).
+Sizes: TypeAlias = Callable[[], np.ndarray]
+
+_FOLDER = "fedatlas.federations"
+#: Samples of a client that may have any number, and features, in a rehearsal.
+FEW = 6
+# Every run counts these, besides its federation's counters.
+_ALWAYS = ("round", "epoch", "wall_time")
+_PRIVACY = ("epsilon", "delta")
+#: Measurements that only agents make, each of which has a model.
+OF_AGENTS = ("test_accuracy_of_agents", "test_accuracy_of_worst_agent", "disagreement")
+
+
+class Tiny(NamedTuple):
+    """A partition of made-up samples on which a method is rehearsed.
+
+    changes: to the run's partition. clients, rows: how many. columns: of rows without a shape.
+    cut: the axes of a sample that are cut, and into how many blocks.
+    """
+
+    changes: dict[str, Any]
+    clients: int
+    rows: int
+    columns: int = FEW
+    cut: Mapping[str, int] = {"width": 1}
+
+
+class Federation(ABC):
+    """Who holds what and talks to whom, as its folder declares it.
+
+    partition_kind, on_graphs, min_max, backend: the runs that take place in it.
+    objectives: what its methods minimise.
+    sharding: the module whose `cut` shares out the rows of its kind of partition.
+    holders: what those who hold data are called.
+    counters: the dataclass that its problems and networks count in; fields are named as costs, or
+        as measurements.
+    has_budgets: whether methods may account for the privacy that they spend.
+    own_clock: whether runs simulate time by a declared `network` of their own.
+    instead: by cost that it lacks, which one to name.
+    inwards, outwards: the network's calls that carry arrays to where they are needed first (the
+        server, neighbours, hubs), and from there back.
+    moves: calls that move what holders keep to themselves; their network carries what these need.
+    needed: calls of which a method must make one; silent: what is wrong with one that makes none.
+    rehearsal: the promises that are rehearsed, see `training.rehearsal`; rounds: how many it takes.
+    model, inward_call: what faults that a rehearsal finds call the model, and what carries to it.
+    """
+
+    name: ClassVar[str]  # of its folder
+    partition_kind: ClassVar[str]
+    on_graphs: ClassVar[bool] = False
+    min_max: ClassVar[bool] = False
+    backend: ClassVar[Backend] = "simulated"
+    objectives: ClassVar[tuple[type[Any], ...]]
+    sharding: ClassVar[str]
+    holders: ClassVar[str]
+    counters: ClassVar[type[Any]]
+    has_budgets: ClassVar[bool] = False
+    own_clock: ClassVar[bool] = False
+    instead: ClassVar[Mapping[str, str]] = {}
+    inwards: ClassVar[tuple[str, ...]] = ()
+    outwards: ClassVar[tuple[str, ...]] = ()
+    moves: ClassVar[tuple[str, ...]] = ()
+    needed: ClassVar[tuple[str, ...]]
+    silent: ClassVar[str]
+    rehearsal: ClassVar[tuple[str, ...]] = ()
+    rounds: ClassVar[int] = 3
+    model: ClassVar[str] = "the server's model"
+    inward_call: ClassVar[str] = "network.gather"
+
+    def __init_subclass__(cls) -> None:
+        cls.name = cls.__module__.rpartition(".")[2]
+
+    @classmethod
+    def counts(cls) -> tuple[str, ...]:
+        """The costs that its runs count."""
+        counted = tuple(field.name for field in fields(cls.counters) if field.name in COSTS)
+        return (*_ALWAYS, *counted, *(_PRIVACY if cls.has_budgets else ()))
+
+    @classmethod
+    def measures(cls, objective: Objective) -> tuple[str, ...]:
+        """What its runs measure: by the objective, and the counters that are no costs."""
+        known = [name for name in objective.measurements if name not in OF_AGENTS]
+        return (*known, *(field.name for field in fields(cls.counters) if field.name not in COSTS))
+
+    @classmethod
+    def refuses(cls, objective: Objective) -> str:
+        """Why its methods do not take an objective; empty if they do."""
+        if isinstance(objective, cls.objectives):
+            return ""
+        if isinstance(objective, ClassificationObjective):
+            return LINEAR_ONLY
+        takers = {one.holders for one in federations() if isinstance(objective, one.objectives)}
+        return f"only {' and '.join(sorted(takers))} do"
+
+    @classmethod
+    @abstractmethod
+    def describe(cls, partitions: Sequence[Any]) -> str:
+        """Who holds the rows, over partitions of its kind that may differ."""
+
+    @classmethod
+    @abstractmethod
+    def read(cls, files: Sequence[Path]) -> Any:
+        """The samples in the shards of a partition, in the order of its silos."""
+
+    @classmethod
+    @abstractmethod
+    def tiny(cls, partition: Any, hyper_parameters: Mapping[str, Any], sizes: Sizes) -> Tiny:
+        """What a method is rehearsed on; sizes: asked for those of the run's clients."""
+
+
+@cache
+def federations() -> tuple[type[Federation], ...]:
+    """All of them, by the names of their folders."""
+    package = find_spec(_FOLDER)
+    assert package is not None
+    folders = package.submodule_search_locations
+    found = (module.name for module in pkgutil.iter_modules(folders) if module.ispkg)
+    return tuple(_federation(name) for name in sorted(found))
+
+
+def _federation(name: str) -> type[Federation]:
+    module: Any = import_module(f"{_FOLDER}.{name}")
+    found: Any = only_subclass(module, Federation)
+    return found
+
+
+@cache
+def federation_of(
+    kind: str, *, on_graphs: bool = False, min_max: bool = False, backend: Backend = "simulated"
+) -> type[Federation]:
+    """The federation of runs on a kind of partition; graphs and objective decide among several."""
+    found = [each for each in federations() if each.partition_kind == kind]
+    for key, value in (("on_graphs", on_graphs), ("backend", backend), ("min_max", min_max)):
+        found = [each for each in found if getattr(each, key) == value] or found
+    return found[0]
+
+
+def why_not_counted(
+    cost: str, kind: str, *, on_graphs: bool | None, backend: Backend, network: NetworkModel | None
+) -> str:
+    """Why a run over a partition of this kind does not count a cost; empty if it does.
+
+    on_graphs: None where its method is not known. network: that of a run with its own clock.
+    """
+    graphs = (True, False) if on_graphs is None else (on_graphs,)
+    possible = {federation_of(kind, on_graphs=one, backend=backend) for one in graphs}
+    counted = [name for name in COSTS if any(name in each.counts() for each in possible)]
+    counter = "hub_client_trips" if link_latencies(cost) is not None else cost
+    for each in possible:
+        if counter in each.instead:
+            return each.instead[counter]
+    if counter in COSTS and counter not in counted:
+        if counter == "epsilon":
+            return "it is not private"
+        others = {each.holders: each for each in federations() if counter in each.counts()}
+        if len(others) == 1 and kind not in {each.partition_kind for each in others.values()}:
+            return f"it has no {next(iter(others))}"
+        return f"it counts {', '.join(counted)}"
+    declared = declared_network(cost)
+    if declared is not None and any(each.own_clock for each in possible):
+        own = network.latency if network else declared.latency
+        if own != declared.latency:
+            return f"its own clock has the latency {own:g} s; state 'network: {{latency: …}}'"
+    return ""
+
+
+def format_span(values: Iterable[int], unit: str = "", units: str = "") -> str:
+    """One number, two, or the smallest to the largest of many, with their unit if there is one."""
+    distinct = sorted(set(values))
+    separator = " or " if len(distinct) == 2 else " to "
+    ends = dict.fromkeys([distinct[0], distinct[-1]])
+    numbers = separator.join(f"{number:,}" for number in ends)
+    if not unit:
+        return numbers
+    return f"{numbers} {unit if distinct == [1] else units or f'{unit}s'}"
