@@ -22,7 +22,7 @@ ROOT = fedatlas.__path__[0]
 
 
 def run_closure(algorithm, kind="horizontal"):
-    modules = ("training.loop", f"algorithms.{algorithm}", f"federations.{kind}.setting")
+    modules = ("training.loop", f"algorithms.{algorithm}", f"federations.{kind}")
     return set(import_closure(*(f"fedatlas.{module}" for module in modules)))
 
 
@@ -39,10 +39,7 @@ for line in sys.stdin:
 def test_closure_covers_all_that_training_imports():
     """In one process, which keeps what is not fedatlas: that takes seconds to load."""
     runs = [("scaffold", "horizontal"), ("vfb2_saga", "vertical"), ("coda_plus", "min_max")]
-    lines = [
-        f"training.loop algorithms.{algorithm} federations.{kind}.setting"
-        for algorithm, kind in runs
-    ]
+    lines = [f"training.loop algorithms.{algorithm} federations.{kind}" for algorithm, kind in runs]
     lines[0] += " federations.horizontal.cpu_engine"
     call = [sys.executable, "-c", IMPORTS]
     given = "\n".join(lines)
@@ -62,11 +59,11 @@ def test_a_methods_closure_holds_its_file_and_no_other_methods():
 def test_runs_depend_on_the_code_of_their_own_kind_of_partition():
     horizontal, vertical = run_closure("fedpage"), run_closure("vfb2_sgd", "vertical")
     assert {
-        "federations/horizontal/setting.py",
+        "federations/horizontal/__init__.py",
         "federations/horizontal/problem.py",
     } <= horizontal - vertical
     assert {
-        "federations/vertical/setting.py",
+        "federations/vertical/__init__.py",
         "federations/vertical/network.py",
     } <= vertical - horizontal
     min_max = run_closure("fmgda", "min_max")
