@@ -11,7 +11,7 @@ from fedatlas.algorithms import build_algorithm
 from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.study_files import BUDGETS_FORMAT as FORMAT
-from fedatlas.federations.decentralised.algorithm import DecentralisedAlgorithm
+from fedatlas.federations.decentralised import DecentralisedAlgorithm
 from fedatlas.privacy.accountants import Budget, PrivacyContext
 from fedatlas.privacy.conditions import Condition
 from fedatlas.privacy.drift import NoiseModel, Place, single_noise, tracking_noise
