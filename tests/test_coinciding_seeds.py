@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedatlas.evaluation.evidence import in_full
 from fedatlas.evaluation.results import observations
 from fedatlas.evaluation.tallies import format_correction, tally
-from fedatlas.evaluation.verdict_words import in_full
 from fedatlas.evaluation.verdicts import surviving, under_test
 from judging import verdict
 from trace_factory import falling_trace, levels_trace, linear_trace, make_trace, vertical_trace

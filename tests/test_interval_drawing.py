@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedatlas.evaluation.verdict_words import in_full, in_short, would_decide
+from fedatlas.evaluation.evidence import in_full, in_short
+from fedatlas.evaluation.verdicts import would_decide
 from fedatlas.pages.claims_page import WIDTH, drawing, ticks, to_svg
 from fedatlas.schema.claims import Effect
 from verdict_factory import effect, verdict

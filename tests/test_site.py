@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from fedatlas.cli import app
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.verdict_words import format_outcomes
+from fedatlas.evaluation.evidence import format_outcomes
 from fedatlas.evaluation.verdicts import read_verdicts, sentences, verdicts_to_csv
 from fedatlas.pages.repository import (
     MARKS,

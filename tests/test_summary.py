@@ -10,9 +10,8 @@ import pytest
 from rich.console import Console
 
 from fedatlas.cli.run import diverged_of
-from fedatlas.evaluation.power import print_power
 from fedatlas.evaluation.verdicts import Verdict, verdicts_to_csv
-from fedatlas.pages.terminal import print_summary
+from fedatlas.pages.terminal import print_power, print_summary
 from verdict_factory import effect, every_outcome, verdict
 
 LAST = 1_000_000_000

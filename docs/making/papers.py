@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fedatlas.evaluation.verdict_words import MARKS, format_outcomes, in_full
+from fedatlas.evaluation.evidence import MARKS, format_outcomes, in_full
 from fedatlas.evaluation.verdicts import Verdict
 from fedatlas.markdown import code, link, prose, table, text
 from fedatlas.pages.repository import (

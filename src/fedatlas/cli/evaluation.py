@@ -153,7 +153,7 @@ def power(results: ResultsFolder = Path("results")) -> None:
     """Say how many seeds would decide each undecided claim."""
     from rich.console import Console
 
-    from fedatlas.evaluation.power import print_power
+    from fedatlas.pages.terminal import print_power
 
     _check_folder(results)
     print_power(results, Console())

@@ -131,7 +131,7 @@ def _say_what_would_run(lines: list[str], status: Callable[[], int]) -> int:
 
 def diverged_of(experiments: list[str]) -> str:
     """Which runs of these experiments diverged: no failure, but nothing that could be judged."""
-    from fedatlas.evaluation.divergence import format_divergence
+    from fedatlas.pages.terminal import format_divergence
     from fedatlas.schema.config import is_named
 
     tables = sorted(Path("results").glob("experiments/*/table.csv"))

@@ -1,4 +1,8 @@
-"""Comparing quantities of runs: what is measured, in which unit, what counts, in words."""
+"""Comparing quantities of runs: what is measured, in which unit, what counts, in words.
+
+Runs are compared at a cost that all spent. An ε at δ = 0 holds at every δ; of others the δ must be
+equal, seed by seed: none says what another is worth.
+"""
 
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +15,7 @@ from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparison import Criterion, Direction, Interval, advantages, decide
-from fedatlas.evaluation.costs import Trace, column
+from fedatlas.evaluation.costs import Trace, column, cost_axis
 from fedatlas.evaluation.evidence import (
     counts,
     format_cost,
@@ -24,6 +28,9 @@ from fedatlas.evaluation.evidence import (
 )
 from fedatlas.evaluation.levels import (
     Crossings,
+    common_budget,
+    common_start,
+    cost_to_reach,
     crossings,
     diverged,
     log_measurement,
@@ -35,15 +42,6 @@ from fedatlas.evaluation.levels import (
     worse_than_start,
 )
 from fedatlas.evaluation.results import NotTestableError, Results
-from fedatlas.evaluation.shared_costs import (
-    EPSILON,
-    common_delta,
-    delta_to_reach,
-    format_common_cost,
-    format_delta,
-    shared_range,
-    why_no_common_delta,
-)
 from fedatlas.schema.claims import CaseOutcome, ClaimTest
 from fedatlas.schema.quantities import LARGER_IS_BETTER
 
@@ -63,6 +61,8 @@ RELATIONS: dict[Relation, tuple[Direction, float]] = {
 SHARES = {"half the budget": 0.5, "three quarters of the budget": 0.75}
 FACTORS = {"three times the target": 3.0, "a third of the target": 1 / 3}
 
+#: The cost that holds at a δ.
+EPSILON = "epsilon"
 #: Keys of `EffectTest`.
 EFFECT_KEYS = ("smallest_effect", "published_effect", "published_trials")
 
@@ -245,6 +245,97 @@ def to_target(
         if free:
             raise NotTestableError(f"{subject}: {name} gets there at a cost of 0")
     return Measured(subject, unit_of(cost), [crossing.cost for crossing in found], found)
+
+
+def shared_range(traces: Sequence[Trace], cost: str, share: float = 1.0) -> tuple[float, float]:
+    """The cost by which all runs have a record, and a share of the largest that all reached.
+
+    NotTestableError unless they can be compared there.
+    """
+    budget, start = common_budget(traces, cost), common_start(traces, cost)
+    if why := _why_not_shared(traces, cost, budget):
+        raise NotTestableError(why)
+    if start >= share * budget:
+        raise NotTestableError(
+            f"no cost that all spent: one has no record before {format_cost(cost, start)}, one "
+            f"ends at {share * budget:.4g}"
+        )
+    return start, share * budget
+
+
+def _why_not_shared(traces: Sequence[Trace], cost: str, budget: float) -> str:
+    """Why runs cannot be compared at a common budget of a cost, in words; empty if they can."""
+    if all(diverged(trace).all() for trace in traces):
+        return "every seed diverged"
+    if not budget:
+        idle = [
+            trace.attrs["run"]
+            for trace in traces
+            if (cost_axis(trace, cost)[~diverged(trace), -1] == 0).any()
+        ]
+        return f"no cost that all spent: {', '.join(dict.fromkeys(idle))} spent 0 {unit_of(cost)}"
+    if not np.isfinite(budget):
+        return f"what all spent {unit_of(cost)} has no bound"
+    if cost == EPSILON:
+        return why_no_common_delta(
+            [(trace.attrs["run"], delta_at(trace, budget)) for trace in traces]
+        )
+    return ""
+
+
+def format_common_cost(traces: Sequence[Trace], cost: str, budget: float) -> str:
+    """A cost that all runs spent, with its unit and δ."""
+    told = format_cost(cost, budget)
+    if cost != EPSILON:
+        return told
+    return told + format_delta(common_delta([delta_at(trace, budget) for trace in traces]))
+
+
+def delta_at(trace: Trace, epsilon: float) -> np.ndarray:
+    """(seeds,) the δ at which an ε holds by the time it is spent; NaN of a diverged seed."""
+    seeds = zip(cost_axis(trace, EPSILON), cost_axis(trace, "delta"), strict=True)
+    found = np.array([np.interp(epsilon, *records) for records in seeds])
+    return np.where(diverged(trace), np.nan, found)
+
+
+def delta_to_reach(trace: Trace, measurement: str, target: float) -> np.ndarray:
+    """(seeds,) the δ at which the ε holds that it takes to reach a level; NaN where none does."""
+    found = cost_to_reach(trace, measurement, "delta", target)
+    return np.where(np.isfinite(found), found, np.nan)
+
+
+def common_delta(deltas: Sequence[np.ndarray]) -> float | None:
+    """The δ at which the ε of all runs hold; None if there is none.
+
+    deltas: by run and seed. The ε of a run hold at the largest δ of its seeds.
+    """
+    above_0 = [own for own in deltas if largest_delta(own) > 0]
+    if not above_0:
+        return 0.0
+    first, *others = above_0
+    same = (
+        own.shape == first.shape and np.allclose(own, first, rtol=1e-9, atol=0.0, equal_nan=True)
+        for own in others
+    )
+    return largest_delta(first) if all(same) else None
+
+
+def why_no_common_delta(deltas: Sequence[tuple[str, np.ndarray]]) -> str:
+    """That the ε of runs hold at different δ, in words; empty if they can be compared."""
+    if common_delta([own for _, own in deltas]) is not None:
+        return ""
+    told = [f"{run} at δ = {largest_delta(own):.3g}" for run, own in deltas]
+    return f"not comparable: ε holds for {', '.join(told)}"
+
+
+def format_delta(delta: float | None) -> str:
+    """The δ at which an ε holds; empty of δ = 0, at which it needs no words."""
+    return f" at δ = {delta:.3g}" if delta else ""
+
+
+def largest_delta(deltas: np.ndarray) -> float:
+    """Of seeds, some of which may have none."""
+    return float(deltas[np.isfinite(deltas)].max(initial=0.0))
 
 
 def check_pairs(traces: Sequence[Trace]) -> None:

@@ -1,13 +1,28 @@
-"""Numbers, costs, levels and effects in words."""
+"""Numbers, costs, levels, effects and outcomes in words."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from fedatlas.evaluation.comparison import MOST_SEEDS
 from fedatlas.evaluation.levels import value_at
-from fedatlas.schema.claims import Effect
+from fedatlas.schema.claims import OUTCOMES, Effect
 from fedatlas.schema.quantities import AXES, LARGER_IS_BETTER, declared_network, link_latencies
+
+#: A sign for each outcome, so that it is told without colour.
+MARKS: dict[str, str] = {
+    "reproduced": "✓",
+    "smaller than claimed": "<",
+    "no difference": "=",
+    "contradicted": "✗",
+    "undecided": "?",
+    "not testable": "–",
+    "compatible": "≈",
+    "incompatible": "≠",
+}
+UNKNOWN = "unknown"
+assert set(MARKS) == set(OUTCOMES)
 
 
 def format_effect(effect: Effect, what: str, smaller: str, larger: str) -> str:
@@ -175,3 +190,43 @@ def unit_of(cost: str) -> str:
 def format_cost(cost: str, budget: float) -> str:
     """A cost with its unit."""
     return f"{budget:.4g} {unit_of(cost)}"
+
+
+def capital(words: str) -> str:
+    """The words as the beginning of a sentence."""
+    return words[:1].upper() + words[1:]
+
+
+def format_outcomes(counts: Mapping[str, int]) -> str:
+    """How many came out how: "5 reproduced, 3 undecided"; a dash if none did."""
+    told = [f"{counts[kind]} {kind}" for kind in OUTCOMES if counts.get(kind)]
+    return ", ".join(told) or "–"
+
+
+def in_short(effect: Effect) -> str:
+    """The estimate and its interval: "0.33 times (0.3 to 0.36)", "0.012 ahead (0.008 to 0.02)".
+
+    Where nothing is the smallest effect, it is how far ours lies from a published number.
+    """
+    if math.isnan(effect.estimate):
+        return UNKNOWN
+    if effect.unit == "decades":
+        return " ".join(format_ratios(effect))
+    words = ("ahead", "behind") if effect.smallest else ("above the printed", "below the printed")
+    return format_difference(effect, *words)
+
+
+def in_full(effect: Effect) -> str:
+    """As `in_short`, with what counts and the number of seeds."""
+    seeds = f"{effect.seeds} seed{'s' * (effect.seeds != 1)}"
+    if effect.exact:
+        seeds = "one observation"
+    return "; ".join([in_short(effect), *([counts(effect)] if effect.smallest else []), seeds])
+
+
+def format_needed(effect: Effect) -> str:
+    """How many seeds in all would decide an undecided verdict with this effect, in words."""
+    if effect.needed is not None:
+        return str(effect.needed)
+    # One seed has no spread; a p-value is that of a decided case, by which a sentence is told.
+    return UNKNOWN if effect.seeds < 2 or effect.p is not None else f"more than {MOST_SEEDS}"

@@ -10,6 +10,7 @@ from typing import get_args
 from fedatlas.errors import error_context
 from fedatlas.evaluation.comma_separated import parse_rows, to_csv
 from fedatlas.evaluation.comparison import SIGNIFICANCE, holm, together_of
+from fedatlas.evaluation.evidence import UNKNOWN, format_needed
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.claims import OUTCOMES, CaseOutcome, Claim, Effect, Outcome, Quantifier
 
@@ -210,3 +211,14 @@ def verdict_summary(verdicts: Sequence[Verdict]) -> str:
         if told:
             parts.append(f"{whose}, {counts.total()} judged: {told}")
     return "; ".join(parts) or "no claim judged"
+
+
+def would_decide(verdict: Verdict) -> str:
+    """What would decide a verdict that is undecided; empty where that is not known or needed."""
+    if verdict.outcome != "undecided" or verdict.effect is None:
+        return ""
+    seeds = format_needed(verdict.effect)
+    if seeds == UNKNOWN:
+        return ""
+    about = "" if verdict.effect.needed is None else "about "
+    return f"{about}{seeds} seeds in all would decide"

@@ -11,7 +11,7 @@ import xarray as xr
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
-from fedatlas.evaluation.shared_costs import common_delta
+from fedatlas.evaluation.comparing import common_delta
 from fedatlas.figures.style import DASHED, colours, legend_below, put_title
 
 # The look of accountings that are not the first of their run.

@@ -12,10 +12,10 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
+from fedatlas.evaluation.comparing import EPSILON, largest_delta
 from fedatlas.evaluation.costs import column, cost_axis, is_counted
 from fedatlas.evaluation.levels import common_costs, diverged, drawn_values
 from fedatlas.evaluation.selection import varied_hyper_parameters
-from fedatlas.evaluation.shared_costs import EPSILON, largest_delta
 from fedatlas.figures.style import (
     DASHED,
     Shown,

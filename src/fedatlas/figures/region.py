@@ -18,8 +18,8 @@ from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.claims.compared import ComparisonTest
 from fedatlas.evaluation.claims.slope import LINEAR_POWER, SlopeTest
 from fedatlas.evaluation.costs import specification
+from fedatlas.evaluation.evidence import MARKS
 from fedatlas.evaluation.results import Results
-from fedatlas.evaluation.verdict_words import MARKS
 from fedatlas.federations.vertical.machines import slowdown_of
 from fedatlas.figures.style import Shown, legend_below, put_title
 from fedatlas.schema.claims import CaseOutcome, Outcome

@@ -12,9 +12,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fedatlas.evaluation.evidence import MARKS, capital, in_full, in_short
 from fedatlas.evaluation.tallies import CORRECTION, families, family_name, tally, tally_table
-from fedatlas.evaluation.verdict_words import MARKS, capital, in_full, in_short, would_decide
-from fedatlas.evaluation.verdicts import Verdict, cases_of, sentences, verdict_summary
+from fedatlas.evaluation.verdicts import Verdict, cases_of, sentences, verdict_summary, would_decide
 from fedatlas.schema.claims import OUTCOMES, Effect
 
 WIDTH, HEIGHT = 220, 24

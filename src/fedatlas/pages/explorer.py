@@ -24,10 +24,10 @@ from plotly.offline import get_plotlyjs
 from scipy.special import stdtrit
 
 from fedatlas.evaluation.costs import cost_axis, has_own_clock, is_counted, own_latency
+from fedatlas.evaluation.evidence import MARKS
 from fedatlas.evaluation.levels import diverged, drawn_values, shown_floor, smallest
 from fedatlas.evaluation.selection import hyper_parameters, varied_hyper_parameters
-from fedatlas.evaluation.verdict_words import MARKS, would_decide
-from fedatlas.evaluation.verdicts import Verdict, cases_of, read_verdicts, sentences
+from fedatlas.evaluation.verdicts import Verdict, cases_of, read_verdicts, sentences, would_decide
 from fedatlas.files import text_digest, write_text
 from fedatlas.pages import SCRIPTS, STYLE, TEMPLATE
 from fedatlas.pages.claims_page import HEIGHT, KEY, TICKS, WIDTH, drawing, ticks

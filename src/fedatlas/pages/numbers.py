@@ -15,10 +15,9 @@ from fedatlas.evaluation.claims.published_measurement import PublishedMeasuremen
 from fedatlas.evaluation.claims.study_value import StudyValueTest
 from fedatlas.evaluation.claims.tried_value import TriedValueTest
 from fedatlas.evaluation.costs import column
-from fedatlas.evaluation.evidence import target_name, unit_of
+from fedatlas.evaluation.evidence import capital, target_name, unit_of
 from fedatlas.evaluation.levels import common_target, diverged, log_target, value_at
 from fedatlas.evaluation.study_files import budgets_of, read_budgets
-from fedatlas.evaluation.verdict_words import capital
 from fedatlas.markdown import code, counted, item, paragraph, table, text
 from fedatlas.pages.scope import SelectedExperiment
 from fedatlas.schema.quantities import LEVELS, declared_network

@@ -12,7 +12,7 @@ from typing import NamedTuple, get_args
 from fedatlas.data.datasets import Dataset
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comma_separated import parse_rows, to_csv
-from fedatlas.evaluation.verdict_words import format_outcomes
+from fedatlas.evaluation.evidence import format_outcomes
 from fedatlas.evaluation.verdicts import read_verdicts, sentences
 from fedatlas.markdown import code, link, paragraph, table, text
 from fedatlas.schema.claims import Outcome

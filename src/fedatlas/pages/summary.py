@@ -7,20 +7,15 @@ from typing import Any, NamedTuple
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comma_separated import read_rows
+from fedatlas.evaluation.evidence import MARKS, capital, format_outcomes, in_short
 from fedatlas.evaluation.tallies import CORRECTION, OF_NO_PAPER, QUESTIONS, tally, tally_table
-from fedatlas.evaluation.verdict_words import (
-    MARKS,
-    capital,
-    format_outcomes,
-    in_short,
-    would_decide,
-)
 from fedatlas.evaluation.verdicts import (
     Verdict,
     cases_of,
     read_verdicts,
     sentences,
     verdict_summary,
+    would_decide,
 )
 from fedatlas.files import write_text
 from fedatlas.markdown import code, counted, item, link, paragraph, prose, table, text

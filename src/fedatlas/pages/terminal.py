@@ -1,23 +1,26 @@
-"""The summary of a results folder for a terminal: verdicts, and where files lie."""
+"""A results folder for a terminal: verdicts, what would decide others, and where files lie."""
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from fedatlas.evaluation.divergence import format_divergence
-from fedatlas.evaluation.power import undecided
+from fedatlas.evaluation.comma_separated import read_rows
+from fedatlas.evaluation.evidence import format_needed, format_outcomes, in_short
 from fedatlas.evaluation.tallies import QUESTIONS, families, family_name, format_correction, tally
-from fedatlas.evaluation.verdict_words import format_outcomes
-from fedatlas.evaluation.verdicts import Verdict, read_verdicts, sentences
+from fedatlas.evaluation.verdicts import Verdict, cases_of, read_verdicts, sentences
 from fedatlas.plain_text import cell, say_on
 from fedatlas.plan.build import group_of
+from fedatlas.schema.claims import Effect
 
 _READ_BY_PEOPLE = (".csv", ".svg")  # of figures .png lies beside
 _NAMED = 4  # experiments of a page, at most
+_LISTED = 10  # runs that diverged, at most
+_DIVERGENCE = {"run", "selected", "seeds", "diverged_seeds"}  # columns of tables
 
 
 def print_summary(results: Path, console: Console) -> None:
@@ -121,3 +124,75 @@ def _older(file: Path, verdicts: Iterable[Path]) -> str:
     made = file.stat().st_mtime
     old = any(made < claims.stat().st_mtime for claims in verdicts)
     return "  (older than the verdicts)" if old else ""
+
+
+def print_power(results: Path, console: Console) -> None:
+    """Print what would decide each undecided verdict that is judged, fewest seeds first."""
+    files = sorted(results.glob("experiments/*/claims.csv"))
+    if not files:
+        say_on(console, f"{results}: nothing is judged yet")
+        return
+    found = [verdict for file in files for verdict in undecided(read_verdicts(file))]
+    if not found:
+        several = "s" * (len(files) != 1)
+        say_on(console, f"Nothing is undecided in {len(files)} judged experiment{several}.")
+        return
+    for verdict in sorted(found, key=_fewest_needed):
+        name = f"{verdict.claim}, {verdict.case}" if verdict.case else verdict.claim
+        say_on(console, f"{name}\n    {_would_decide(verdict)}")
+
+
+def undecided(verdicts: Sequence[Verdict]) -> Iterator[Verdict]:
+    """The undecided verdicts of an experiment; of a sentence the undecided cases in its place."""
+    cases = cases_of(verdicts)
+    for verdict in verdicts:
+        own = cases.get(verdict.claim, []) if verdict.is_sentence else []
+        if verdict.outcome == "undecided" and not any(c.outcome == "undecided" for c in own):
+            yield verdict
+
+
+def _would_decide(verdict: Verdict) -> str:
+    """The effect so far, and what would decide."""
+    effect = verdict.effect
+    if effect is None:
+        return "without an effect of its own"
+    seeds = f"{effect.seeds} seed{'s' * (effect.seeds != 1)}"
+    if math.isinf(effect.estimate):
+        return f"by {seeds} a run has no value: mend that first, more seeds will not"
+    return f"{_so_far(effect)} by {seeds}; {format_needed(effect)} needed"
+
+
+def _so_far(effect: Effect) -> str:
+    """The effect with its interval, which few seeds do not have."""
+    if math.isfinite(effect.low) or math.isfinite(effect.high):
+        return in_short(effect)
+    if effect.estimate == 0:
+        return "no difference, and no interval,"
+    return f"{in_short(effect).partition(' (')[0]}, and no interval,"
+
+
+def _fewest_needed(verdict: Verdict) -> float:
+    """Seeds in all; infinite where that is not known."""
+    effect = verdict.effect
+    return math.inf if effect is None or effect.needed is None else effect.needed
+
+
+def format_divergence(tables: Iterable[Path]) -> str:
+    """Runs with seeds that diverged, in a line; empty if there are none.
+
+    tables: table.csv of experiments, each in the experiment's folder.
+    """
+    found = [run for table in tables for run in _diverged(table)]
+    more = f"; and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
+    return f"diverged: {'; '.join(found[:_LISTED])}{more}" if found else ""
+
+
+def _diverged(table: Path) -> list[str]:
+    rows = read_rows(table)
+    # A table of an older version says nothing of this; it is written anew with the experiment.
+    known = [row for row in rows if row.keys() >= _DIVERGENCE and row["selected"] == "True"]
+    return [
+        f"{table.parent.name}/{row['run']}, {row['diverged_seeds']} of {row['seeds']} seeds"
+        for row in known
+        if row["diverged_seeds"] != "0"
+    ]

@@ -150,9 +150,10 @@ class ClaimTest(Model, ABC):
     kind: str
 
     @property
-    @abstractmethod
     def runs(self) -> tuple[str, ...]:
-        """Runs that the test looks at."""
+        """Runs that the test looks at: by default those of the keys `run`, `first` and `second`."""
+        named = (getattr(self, key, "") for key in ("run", "first", "second"))
+        return tuple(filter(None, named))
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -225,33 +226,6 @@ class ClaimTest(Model, ABC):
         found: dict[str, Any] = dump(self)
         allowed = self.allowed_keys({"kind": self.kind})
         return {key: found[key] for key in found if key in allowed}
-
-
-class PairTest(ClaimTest, ABC):
-    """A test of `first` against `second`.
-
-    first, second: runs; the claim is about the first.
-    """
-
-    first: str
-    second: str
-
-    @property
-    def runs(self) -> tuple[str, ...]:
-        return (self.first, self.second)
-
-
-class RunTest(ClaimTest, ABC):
-    """A test of one run.
-
-    run: that which the claim is about.
-    """
-
-    run: str
-
-    @property
-    def runs(self) -> tuple[str, ...]:
-        return (self.run,)
 
 
 class Claim(Model):

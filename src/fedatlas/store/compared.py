@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedatlas.errors import FedatlasError, error_context
-from fedatlas.evaluation.shared_costs import common_delta
+from fedatlas.evaluation.comparing import common_delta
 from fedatlas.schema.config import Names
 from fedatlas.schema.quantities import MEASUREMENTS
 from fedatlas.store.atlas import Atlas, AtlasRun, atlas_runs

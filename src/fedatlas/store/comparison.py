@@ -14,6 +14,7 @@ import numpy as np
 import xarray as xr
 
 from fedatlas.errors import FedatlasError, similar
+from fedatlas.evaluation.comparing import EPSILON, delta_to_reach, largest_delta
 from fedatlas.evaluation.costs import column, cost_axis, has_own_clock, is_counted, own_latency
 from fedatlas.evaluation.levels import (
     cost_to_reach,
@@ -24,7 +25,6 @@ from fedatlas.evaluation.levels import (
     shown_floor,
     smallest,
 )
-from fedatlas.evaluation.shared_costs import EPSILON, delta_to_reach, largest_delta
 from fedatlas.schema.config import Names, listed
 from fedatlas.schema.quantities import (
     AXES,

@@ -124,10 +124,6 @@ class ComparisonTest(EffectTest):
     )
 
     @property
-    def runs(self) -> tuple[str, ...]:
-        return (self.first, self.second) if self.against == "second" else (self.run,)
-
-    @property
     def counted(self) -> tuple[str, ...]:
         return () if self.quantity == "end" or self.against != "second" else (self.cost,)
 

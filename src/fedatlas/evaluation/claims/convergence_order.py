@@ -44,10 +44,6 @@ class ConvergenceOrderTest(EffectTest):
     order: Literal["linear", "sublinear"]
 
     @property
-    def runs(self) -> tuple[str, ...]:
-        return (self.run,)
-
-    @property
     def unit(self) -> str:
         return "decades"
 

@@ -15,16 +15,17 @@ from fedatlas.evaluation.comparing import (
     EffectTest,
     Measured,
     at_end,
+    format_common_cost,
     losses_along,
     losses_of,
     lost_apart,
     robustly,
+    shared_range,
 )
 from fedatlas.evaluation.comparison import together_of
 from fedatlas.evaluation.costs import Trace, column
 from fedatlas.evaluation.evidence import format_cost
 from fedatlas.evaluation.results import NotTestableError, Results
-from fedatlas.evaluation.shared_costs import format_common_cost, shared_range
 from fedatlas.evaluation.study_files import budgets_of
 from fedatlas.schema.claims import CaseOutcome, Kind
 from fedatlas.schema.models import Model

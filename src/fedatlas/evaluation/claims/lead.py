@@ -19,12 +19,12 @@ from fedatlas.evaluation.comparing import (
     format_ends,
     range_before,
     robustly,
+    shared_range,
 )
 from fedatlas.evaluation.comparison import advantages
 from fedatlas.evaluation.costs import Trace
 from fedatlas.evaluation.evidence import counts, format_effect
 from fedatlas.evaluation.results import NotTestableError, Results
-from fedatlas.evaluation.shared_costs import shared_range
 from fedatlas.schema.claims import CaseOutcome, Kind
 from fedatlas.schema.quantities import Cost, Level
 
@@ -66,10 +66,6 @@ class LeadTest(EffectTest):
         default=None,
         description="what of each cost to compare after; None: the largest that both runs spent",
     )
-
-    @property
-    def runs(self) -> tuple[str, ...]:
-        return (self.first, self.second)
 
     @property
     def counted(self) -> tuple[str, ...]:

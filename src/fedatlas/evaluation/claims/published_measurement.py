@@ -43,10 +43,6 @@ class PublishedMeasurementTest(ClaimTest):
     )
     trials: PositiveInt = Field(default=1, description="of how many trials the value is the mean")
 
-    @property
-    def runs(self) -> tuple[str, ...]:
-        return (self.run,)
-
     @model_validator(mode="after")
     def _spread_is_of_trials(self) -> Self:
         if self.spread is not None and self.trials < 2:

@@ -10,13 +10,16 @@ from pydantic import Field, PositiveFloat, model_validator
 
 from fedatlas.evaluation.comparing import (
     EFFECT_KEYS,
+    EPSILON,
     FACTORS,
     SHARES,
     EffectTest,
     as_far_as_resolved,
     check_pairs,
     cut,
+    delta_to_reach,
     robustly,
+    why_no_common_delta,
 )
 from fedatlas.evaluation.comparison import Direction, advantages
 from fedatlas.evaluation.costs import Trace, column
@@ -39,7 +42,6 @@ from fedatlas.evaluation.levels import (
     mean_along,
 )
 from fedatlas.evaluation.results import NotTestableError, Results
-from fedatlas.evaluation.shared_costs import EPSILON, delta_to_reach, why_no_common_delta
 from fedatlas.evaluation.slopes import (
     Line,
     Lines,

@@ -9,9 +9,9 @@ import numpy as np
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.comparing import common_delta, format_delta, why_no_common_delta
 from fedatlas.evaluation.comparison import CONFIDENCE, ROUNDING
 from fedatlas.evaluation.results import Results
-from fedatlas.evaluation.shared_costs import common_delta, format_delta, why_no_common_delta
 from fedatlas.evaluation.study_files import REFUTED, Classification, budgets_of, describe_point
 from fedatlas.schema.claims import CaseOutcome, ClaimTest, Kind
 
