@@ -8,9 +8,8 @@ rule join_traces:
     input:
         traces=lambda wildcards: SELECTED.joined_traces(wildcards.paper),
         selections=lambda wildcards: SELECTED.joined_selections(wildcards.paper),
-        code=code_of("fedatlas.store.joining"),
     output:
-        "<results>/atlas/{paper}.nc",
+        **made("join_traces"),
     log:
         "<logs>/atlas/{paper}.log",
     wildcard_constraints:
@@ -18,30 +17,30 @@ rule join_traces:
     resources:
         **needs(gigabytes=2, minutes=30),
     params:
-        spec=lambda wildcards: SELECTED.joined_specification(wildcards.paper),
-        experiments=below_results("experiments"),
+        **told(
+            "join_traces",
+            lambda wildcards: {"paper": SELECTED.joined_specification(wildcards.paper)},
+            passes=["output"],
+            experiments=f"{RESULTS}/experiments",
+        ),
     shell:
-        "fedatlas join-traces --spec @<(printf %s {params.spec:q})"
-        " --experiments {params.experiments:q} --output {output:q} > {log:q} 2>&1"
+        step("join_traces")
 
 
 rule join_papers:
     input:
         papers=[f"<results>/atlas/{paper}.nc" for paper in SELECTED.joined_papers],
-        code=code_of("fedatlas.store.joining"),
     output:
         # Not deleted before the job, which keeps the runs of earlier selections.
-        atlas=update("<results>/atlas/atlas.nc"),
-        contents=update("<results>/atlas/contents.json"),
+        **{name: update(file) for name, file in made("join_papers").items()},
     log:
         "<logs>/atlas/atlas.log",
     resources:
         **needs(gigabytes=2, minutes=30),
     params:
-        kept=lambda wildcards: SELECTED.kept_runs(Path(RESULTS)),
+        **told("join_papers", lambda wildcards: {"kept": SELECTED.kept_runs(Path(RESULTS))}),
     shell:
-        "fedatlas join-papers --output {output.atlas:q} --contents {output.contents:q}"
-        " --kept @<(printf %s {params.kept:q}) {input.papers:q} 2>&1 | tee {log:q}"
+        step("join_papers", aloud=True)
 
 
 rule write_summary:
@@ -52,38 +51,39 @@ rule write_summary:
         budgets=SELECTED.files_named("budgets.nc"),
         traces=SELECTED.published_traces(),
         atlas=SELECTED.atlas_across_papers(),
-        code=code_of("fedatlas.pages.summary"),
     output:
-        "<results>/summary.md",
+        **made("write_summary"),
     log:
         "<logs>/summary.log",
     localrule: True
     params:
-        experiments=SELECTED.names,
-        # Too long for a command line: the summary reads it anew.
-        scope=digest_of_scope(PLAN, SELECTED.names),
-        atlas=option("atlas"),
-        results=below_results(),
+        **told(
+            "write_summary",
+            lambda wildcards: {"experiments": SELECTED.names},
+            passes=["atlas", "output"],
+            results=RESULTS,
+        ),
+        scope=digest_of_scope(PLAN, SELECTED.names),  # long: the summary reads it anew
     shell:
-        "fedatlas report {params.experiments:q} --results {params.results:q} {params.atlas:q}"
-        " --output {output:q} > {log:q} 2>&1"
+        step("write_summary")
 
 
 rule write_explorer:
     input:
         atlas="<results>/atlas/atlas.nc",
         claims="<results>/claims.csv",
-        page=STAMPS.of_files("atlas.page", EXPLORER_SOURCES),
-        code=code_of("fedatlas.pages.explorer"),
     output:
-        page="<results>/atlas/explorer.html",
-        curves=directory("<results>/atlas/explorer"),
+        **made("write_explorer"),
     log:
         "<logs>/atlas/explorer.log",
     resources:
         **needs(gigabytes=2, minutes=15),
     params:
-        shows=SELECTED.runs_shown(),
+        **told(
+            "write_explorer",
+            lambda wildcards: {"shows": SELECTED.runs_shown()},
+            passes=["atlas", "claims", "output"],
+        ),
+        page=files_digest(EXPLORER_SOURCES),
     shell:
-        "fedatlas explorer {input.atlas:q} {input.claims:q} --shows @<(printf %s {params.shows:q})"
-        " --output {output.page:q} > {log:q} 2>&1"
+        step("write_explorer")

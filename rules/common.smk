@@ -10,14 +10,16 @@ from snakemake.common import dict_to_key_value_args
 from snakemake.exceptions import WorkflowError
 
 from fedatlas.errors import FedatlasError
-from fedatlas.plan import data, memory, places, results, specifications, training
+from fedatlas.files import canonical_json
 from fedatlas.plain_text import rest, say
+from fedatlas.plan import data, memory, places, results, specifications, training
+from fedatlas.plan.closure import code_digest, files_digest
 from fedatlas.plan.failures import failed_jobs, format_failures, repeat_options
-from fedatlas.plan.code import Stamps
 from fedatlas.plan.selected import Selected, commands_name_experiments, plan_command, targets
 from fedatlas.plan.wildcards import CONSTRAINTS, one_of
 from fedatlas.projects import open_projects
 from fedatlas.schema.config import check_command, export_to_jobs, load_config
+from fedatlas.steps import STEPS, File
 
 # A graph of jobs has many objects and little garbage: looking for it takes a fifth of a dry run.
 gc.freeze()
@@ -40,8 +42,6 @@ try:
         sys.argv[1:], CONFIG.experiments, CONFIGURATION, *PROJECTS, named=CAN_BE_NAMED
     )
     SELECTED = Selected(PLAN, list(NAMED) or CONFIG.experiments, named=CAN_BE_NAMED)
-    STAMPS = Stamps(Path(RESULTS))
-    STAMPS.write_all(PLAN)
     export_to_jobs(CONFIG, CONFIGURATION)
 except FedatlasError as error:
     raise WorkflowError(str(error)) from None
@@ -74,39 +74,72 @@ def of_experiment(function, *more):
     return lambda wildcards: function(PLAN, wildcards.experiment, *more)
 
 
-def options(name, values):
-    """The option before each value: words of a command, which a rule quotes like all others."""
-    values = [values] if isinstance(values, str) else values
-    return [word for value in values for word in (f"--{name}", str(value))]
-
-
-def option(name):
-    """The command's option that takes the input of that name, if there is one."""
-    return lambda wildcards, input: options(name, input[name])
-
-
-# Linux passes at most 128 KiB as one argument and 2 MiB in all. What grows with experiments, that is
-# specifications and lists of traces, passes through pipes: --spec @<(printf %s {params.spec:q}).
-
-
 def placed(text):
     """The text with the folder of results, as commands are told it."""
     return text.replace(places.RESULTS, RESULTS)
 
 
-def below_results(*names):
-    """A folder below that of results, for commands."""
-    return lambda wildcards: str(Path(RESULTS, *names))
+def step(name, aloud=False):
+    """The command of a step; aloud: what it says is not for its log only.
+
+    Linux passes at most 128 KiB as one argument, so arguments pass through pipes. exec: Snakemake
+    waits until the step, not a shell, has ended.
+    """
+    call = f"fedatlas step {name} @<(printf %s {{params.spec:q}}) @<(printf %s {{params.files:q}})"
+    return f"{call} 2>&1 | tee {{log:q}}" if aloud else f"exec {call} > {{log:q}} 2>&1"
 
 
-def code_of(*modules):
-    """The file that changes with the meaning of these modules and of all that they import."""
-    return STAMPS.of(*modules)
+def made(name):
+    """What a step makes, by argument, and where the report shows it."""
+
+    def path(file):
+        path = f"<results>/{file.path}"
+        if file.folder:
+            return directory(path)
+        if not file.section:
+            return path
+        own = bool(STEPS[name].made_for)
+        return report(
+            path,
+            caption="../workflow/report/step.rst",
+            category=file.section,
+            subcategory="{experiment}" if own else None,
+            labels={"experiment": "{experiment}", "item": file.holds} if own else {},
+        )
+
+    return {
+        argument: path(files) if isinstance(files, File) else [path(file) for file in files]
+        for argument, files in STEPS[name].makes.items()
+    }
 
 
-def code_of_runs(*specs):
-    """Those files of the code that computes runs."""
-    return [code_of(*modules) for modules in training.code(*specs)]
+def told(name, spec=None, *, code=None, passes=None, **more):
+    """Params of a step: its arguments, and what its code means: jobs run again as these change.
+
+    spec, code: functions of wildcards, for arguments beside files and for modules beside those of
+    the table. passes: which named inputs and outputs are arguments, if not all. more: arguments
+    that decide nothing about what is made.
+    """
+
+    # Of what follows from files Snakemake keeps no record: they have their own.
+    def untracked(wildcards, input, output):
+        files = {**dict(input.items()), **dict(output.items())}
+        return as_argument(
+            {name: files[name] for name in (files if passes is None else passes)} | more
+        )
+
+    return {
+        "spec": lambda wildcards: as_argument(spec(wildcards) if spec else {}),
+        "code": lambda wildcards: "code "
+        + code_digest(*STEPS[name].code, *(code(wildcards) if code else ())),
+        "files": untracked,
+        "caption": lambda wildcards, input: STEPS[name].caption,
+    }
+
+
+def as_argument(values):
+    """Arguments as text. Snakemake's report puts it into a script, which "</script>" would end."""
+    return canonical_json(values).replace("<", "\\u003c")
 
 
 def needs(gigabytes, minutes, more=lambda wildcards, input: 0):
@@ -131,7 +164,7 @@ def prepared(dataset, *splits):
 def to_shard(wildcards, input):
     """More for cutting shards of a partition."""
     partition = PLAN.partitions[wildcards.partition]
-    files = [input.data, *prepared(wildcards.dataset, partition.test_split)]
+    files = [input.prepared, *prepared(wildcards.dataset, partition.test_split)]
     return memory.of_sharding(partition, files)
 
 
@@ -140,11 +173,6 @@ def to_train(*specs):
     partitions = [spec.partition for spec in specs]
     splits = {specs[0].split, *(partition.test_split for partition in partitions)}
     return memory.of_training(partitions, prepared(specs[0].dataset, *splits))
-
-
-def reported(name):
-    """A file of an experiment that the report shows."""
-    return report(**results.report_item(name))
 
 
 def results_of(*groups):

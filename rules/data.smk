@@ -1,27 +1,32 @@
 """Raw files and prepared Parquet."""
 
 RAW_FILES = PLAN.catalogue.raw_files()
+CATALOGUE = [str(path) for path in PLAN.catalogue.paths]
 
 
 rule download_file:
     output:
-        "<results>/raw/{file}",
+        **made("download_file"),
     log:
         "<logs>/download/{file}.log",
     wildcard_constraints:
         file=one_of(path for path, raw in RAW_FILES.items() if raw.unpack is None),
     localrule: True
     params:
+        **told(
+            "download_file",
+            lambda wildcards: {"file": wildcards.file},
+            catalogue=CATALOGUE,
+            archives=f"{RESULTS}/archives",
+        ),
         identity=lambda wildcards: data.identity(RAW_FILES[wildcards.file], CONFIG.mirror, RESULTS),
-        archives=below_results("archives"),
     shell:
-        "fedatlas download {wildcards.file:q} --archives {params.archives:q} --output {output:q}"
-        " 2>&1 | tee {log:q}"
+        step("download_file", aloud=True)
 
 
 use rule download_file as download_folder with:
     output:
-        directory("<results>/raw/{file}"),
+        **made("download_folder"),
     wildcard_constraints:
         file=one_of(path for path, raw in RAW_FILES.items() if raw.unpack is not None),
 
@@ -30,9 +35,8 @@ rule prepare_split:
     input:
         raw=lambda wildcards: data.raw_files(PLAN.catalogue, *wildcards),
         train=lambda wildcards: data.scaled_by(PLAN.catalogue, *wildcards),
-        code=lambda wildcards: code_of(*data.reading_code(PLAN.catalogue, wildcards.dataset)),
     output:
-        "<results>/data/{dataset}/{split}.parquet",
+        **made("prepare_split"),
     log:
         "<logs>/prepare/{dataset}-{split}.log",
     resources:
@@ -44,8 +48,12 @@ rule prepare_split:
             ),
         ),
     params:
+        **told(
+            "prepare_split",
+            lambda wildcards: {"dataset": wildcards.dataset, "split": wildcards.split},
+            code=lambda wildcards: data.reading_code(PLAN.catalogue, wildcards.dataset),
+            catalogue=CATALOGUE,
+        ),
         identity=lambda wildcards: data.reading(PLAN.catalogue, *wildcards),
-        train=lambda wildcards, input: options("train-split", input.train),
     shell:
-        "fedatlas prepare {wildcards.dataset:q} {wildcards.split:q} {input.raw:q} {params.train:q}"
-        " --output {output:q} > {log:q} 2>&1"
+        step("prepare_split")

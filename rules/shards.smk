@@ -7,17 +7,16 @@ for silos in sorted({partition.silos for partition in PLAN.partitions.values()})
         name:
             f"shard_into_{silos}"
         input:
-            data="<results>/data/{dataset}/{split}.parquet",
+            prepared="<results>/data/{dataset}/{split}.parquet",
             test=lambda wildcards: data.prepared(
                 wildcards.dataset, PLAN.partitions[wildcards.partition].test_split
             ),
-            code=lambda wildcards: code_of(data.sharding_code(PLAN.partitions[wildcards.partition])),
         output:
+            **made("shard_split"),
             silos=expand(
                 "<results>/shards/{{dataset}}/{{split}}/{{partition}}/silo-{silo}.parquet",
                 silo=range(silos),
             ),
-            manifest="<results>/shards/{dataset}/{split}/{partition}/manifest.json",
         log:
             "<logs>/shard/{dataset}-{split}-{partition}.log",
         wildcard_constraints:
@@ -27,9 +26,12 @@ for silos in sorted({partition.silos for partition in PLAN.partitions.values()})
         resources:
             **needs(gigabytes=1, minutes=30, more=to_shard),
         params:
-            spec=lambda wildcards: specifications.of(PLAN.partitions[wildcards.partition]),
-            silos=lambda wildcards, output: options("silo", output.silos),
-            test=option("test"),
+            **told(
+                "shard_split",
+                lambda wildcards: {
+                    "spec": PLAN.partitions[wildcards.partition].model_dump(mode="json")
+                },
+                code=lambda wildcards: [data.sharding_code(PLAN.partitions[wildcards.partition])],
+            ),
         shell:
-            "fedatlas shard {input.data:q} --spec @<(printf %s {params.spec:q})"
-            " {params.silos:q} {params.test:q} --manifest {output.manifest:q} > {log:q} 2>&1"
+            step("shard_split")

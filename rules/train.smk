@@ -1,6 +1,7 @@
 """Optima, and training: short points of an experiment together, others alone; all seeds inside."""
 
 SHARED = training.shared_jobs(PLAN, SELECTED.names)
+GPUS = 1 if CONFIG.device.startswith("cuda") else 0
 
 
 rule find_optimum:
@@ -8,9 +9,8 @@ rule find_optimum:
         rows=lambda wildcards: data.shards(
             wildcards.dataset, wildcards.split, PLAN.pooled[wildcards.rows]
         ),
-        code=code_of("fedatlas.training.solver"),
     output:
-        "<results>/optima/{dataset}/{split}/{rows}/{objective}.json",
+        **made("find_optimum"),
     log:
         "<logs>/optimum/{dataset}-{split}-{rows}-{objective}.log",
     wildcard_constraints:
@@ -25,18 +25,21 @@ rule find_optimum:
             ),
         ),
     params:
-        objective=lambda wildcards: specifications.of(PLAN.objectives[wildcards.objective]),
+        **told(
+            "find_optimum",
+            lambda wildcards: {
+                "objective": PLAN.objectives[wildcards.objective].model_dump(mode="json")
+            },
+        ),
     shell:
-        "fedatlas optimum {input.rows:q} --spec @<(printf %s {params.objective:q})"
-        " --output {output:q} > {log:q} 2>&1"
+        step("find_optimum")
 
 
 rule train_run:
     input:
         unpack(lambda wildcards: training.inputs(PLAN.run(*wildcards))),
-        code=lambda wildcards: code_of_runs(PLAN.run(*wildcards)),
     output:
-        "<results>/experiments/{experiment}/traces/{run}/{point}.nc",
+        **made("train_run"),
     log:
         "<logs>/train/{experiment}/{run}/{point}.log",
     benchmark:
@@ -51,13 +54,17 @@ rule train_run:
             minutes=240,
             more=lambda wildcards, input: to_train(PLAN.run(*wildcards)),
         ),
-        gpu=1 if CONFIG.device.startswith("cuda") else 0,
+        gpu=GPUS,
     params:
-        spec=lambda wildcards: training.told(PLAN.run(*wildcards)),
-        results=below_results(),
-    shell:  # exec: Snakemake waits until training, not a shell, has ended
-        "exec fedatlas train-points --spec @<(printf %s {params.spec:q}) --results {params.results:q}"
-        " > {log:q} 2>&1"
+        **told(
+            "train_run",
+            lambda wildcards: training.points(PLAN.run(*wildcards)),
+            code=lambda wildcards: training.code(PLAN.run(*wildcards)),
+            passes=[],
+            results=RESULTS,
+        ),
+    shell:
+        step("train_run")
 
 
 # One rule for each job: Snakemake must know a rule's files when it reads the rule.
@@ -68,7 +75,6 @@ for job in SHARED:
             f"train_{job.experiment}_{job.number}"
         input:
             unpack(lambda wildcards, job=job: training.inputs(*job.specs)),
-            code=lambda wildcards, job=job: code_of_runs(*job.specs),
         output:
             results.trace_files(job.specs),
         log:
@@ -83,10 +89,14 @@ for job in SHARED:
                 minutes=60,
                 more=lambda wildcards, input, job=job: to_train(*job.specs),
             ),
-            gpu=1 if CONFIG.device.startswith("cuda") else 0,
+            gpu=GPUS,
         params:
-            spec=lambda wildcards, job=job: training.told(*job.specs),
-            results=below_results(),
+            **told(
+                "train_run",
+                lambda wildcards, job=job: training.points(*job.specs),
+                code=lambda wildcards, job=job: training.code(*job.specs),
+                passes=[],
+                results=RESULTS,
+            ),
         shell:
-            "exec fedatlas train-points --spec @<(printf %s {params.spec:q}) --results {params.results:q}"
-            " > {log:q} 2>&1"
+            step("train_run")

@@ -13,7 +13,7 @@ LONGEST_FILE = 500
 # Lowest first: a module imports from its own layer and from lower ones.
 LAYERS = (
     # Know nothing of the rest.
-    {"plain_text", "markdown"},
+    {"plain_text", "markdown", "steps"},
     {"errors", "extensions", "files", "interruption", "plan.closure", "projects"},
     {"architectures"},  # networks, by name
     {"schema"},  # what people write

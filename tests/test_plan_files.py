@@ -92,14 +92,14 @@ def test_prose_does_not_decide_how_data_are_read(plan):
 
 def test_specifications_hold_the_keys_that_commands_ask_for(plan):
     name = "demo-fedpage"
-    assert set(json.loads(specifications.claims(plan, name))) == {
+    assert set(specifications.claims(plan, name)) == {
         "experiment",
         "paper",
         "claims",
         "looks",
     }
-    assert set(json.loads(specifications.figure(plan, name))) == {"title", "runs", "figure"}
-    privacy = json.loads(specifications.privacy(plan, "dpgt-audit", "privacy_audit"))
+    assert set(specifications.figure(plan, name)) == {"title", "runs", "figure"}
+    privacy = specifications.privacy(plan, "dpgt-audit", "privacy_audit")
     assert set(privacy) == {"privacy_audit", "runs"}
 
 
@@ -109,6 +109,6 @@ def test_the_atlas_has_every_trace_once(plan):
     trained = {file for name in selected.names for file in results.traces(plan, name)}
     assert len(joined) == len(set(joined)) and set(joined) == trained
     for paper in selected.joined_papers:
-        told = json.loads(selected.joined_specification(paper))
+        told = selected.joined_specification(paper)
         points = sum(len(run["points"]) for each in told["experiments"] for run in each["runs"])
         assert points == len(selected.joined_traces(paper))

@@ -309,7 +309,7 @@ localrule shard_into_1:
 rule train_a-b_1:
     output: results/experiments/a-b/traces/x/only.nc (update), r/experiments/a-b/traces/y/s.nc
     jobid: 5
-    reason: Updated input files: results/code/algorithms.x.txt
+    reason: Params have changed since last execution: before: 'code 1' now: 'code 2'
 [Wed Nov 25 04:56:19 2026]
 rule judge_claims:
     output: results/experiments/a-b/claims.csv

@@ -66,7 +66,12 @@ class Published:
         for name in self.drawable:
             file = folder / f"{name}.svg"
             if not file.exists() or file.stat().st_mtime < newest:
-                draw([file], compose, specifications.title(self._plan, name), self._shown(name))
+                draw(
+                    [file],
+                    compose,
+                    specifications.heading(self._plan, name)["title"],
+                    self._shown(name),
+                )
 
     def _owner(self, name: str) -> str:
         return self._plan.experiments[name].runs_of or name

@@ -26,6 +26,7 @@ from fedatlas.cli import (
     provenance,
     published,
     run,
+    step,
     studies,
     training,
 )
@@ -57,6 +58,7 @@ for panel, commands in WANTED.items():
     for command in commands:
         named = "list" if command is listing.list_experiments else None
         app.command(named, rich_help_panel=panel)(command)
+app.command(rich_help_panel="Within", epilog=step.TABLE)(step.step)
 for command in STEPS:
     app.command(hidden=True)(command)
 
@@ -104,8 +106,9 @@ def _start_with_one_hash_seed() -> None:
 
     Otherwise a method that goes through such a set would give other numbers at every start.
     """
-    command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
-    if command in ("train", "train-points") and os.environ.get("PYTHONHASHSEED") != "0":
+    words = [word for word in sys.argv[1:] if not word.startswith("-")]
+    trains = words[:1] in (["train"], ["train-points"]) or words[:2] == ["step", "train_run"]
+    if trains and os.environ.get("PYTHONHASHSEED") != "0":
         os.environ["PYTHONHASHSEED"] = "0"
         os.execv(sys.executable, [sys.executable, "-P", "-m", "fedatlas", *sys.argv[1:]])
 

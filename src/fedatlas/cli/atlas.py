@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 
 from fedatlas.cli.options import Configuration, Output, Specification, read_choices, read_json
-from fedatlas.cli.titles import described
 from fedatlas.plain_text import say
 from fedatlas.projects import projects
 from fedatlas.schema.models import validated
+from fedatlas.store.titles import described
 
 
 def join_traces(

@@ -96,6 +96,16 @@ ResultsFolder = Annotated[Path, typer.Argument(help="Results folder.")]
 SelectionRecord = Annotated[Path, typer.Option("--selection", help="Selection record.")]
 
 
+Titles = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        help="Configuration folder with titles of a results folder's runs; the workflow's by "
+        "default, and projects' besides.",
+    ),
+]
+
+
 def read_choices(selection: Path) -> Any:
     """The chosen points by run, of a selection record."""
     from fedatlas.evaluation.selection import choices

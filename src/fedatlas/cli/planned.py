@@ -28,7 +28,7 @@ _SHARED = {
 # Why Snakemake makes something, from the most telling on, and how that is told.
 _REASONS = (
     ("Missing output files", "missing"),
-    ("/code/", "code changed"),
+    ("'code ", "code changed"),
     ("Code has changed", "the rule changed"),
     ("Params have changed", "settings changed"),
     ("Set of input files has changed", "other inputs"),

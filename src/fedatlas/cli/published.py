@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from fedatlas.cli.options import Catalogues, Output
-from fedatlas.cli.titles import Titles, described
+from fedatlas.cli.options import Catalogues, Output, Titles
 from fedatlas.errors import FedatlasError
 from fedatlas.files import write_text
 from fedatlas.plain_text import say
+from fedatlas.store.titles import described
 
 Traces = Annotated[
     Path, typer.Argument(help="Results folder, atlas (.nc), table (.parquet) or published folder.")

@@ -7,14 +7,13 @@ then.
 
 from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 from fedatlas.algorithms import algorithm_class
 from fedatlas.data.datasets import Dataset
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, text_digest
 from fedatlas.plan.build import Plan, group_of
-from fedatlas.plan.results import experiment_files
+from fedatlas.plan.results import steps_of
 from fedatlas.projects import projects
 from fedatlas.schema.claims import Claim
 from fedatlas.schema.experiments import Experiment
@@ -23,26 +22,10 @@ from fedatlas.schema.figures import Figure
 from fedatlas.schema.models import Model
 from fedatlas.schema.papers import DEMO, OURS, Paper
 from fedatlas.schema.partitions import Partition
+from fedatlas.steps import STEPS
 
 #: Keys of experiments that ask for more than traces.
-STUDIES = ("audit", "budgets", "landscape", "privacy_audit", "theory", "validation")
-# Files of an experiment that people look at, with their contents.
-_FILES = {
-    "figure.png": "figure",
-    "table.csv": "where all runs ended",
-    "graphs.png": "who sends to whom",
-    "budgets.png": "privacy budgets",
-    "conditions.csv": "conditions of theorems",
-    "theory.png": "bounds of theorems",
-    "theory.csv": "theorems and runs",
-    "privacy-audit.csv": "claimed budgets and pairs of data sets",
-    "leaks.csv": "what parties learn from each other",
-    "recovery.png": "what histories of messages reveal",
-    "collusion.csv": "groups of parties that unmask shares",
-    "validation.png": "parties that are processes, and their simulation",
-    "validation.csv": "how far the simulation is off",
-    "landscape.png": "loss surface",
-}
+STUDIES = {step.made_for for step in STEPS.values()}.difference(("", "selection", "trained"))
 
 
 class SelectedExperiment(Model):
@@ -141,7 +124,8 @@ def _with_errata(paper: Paper, selected: Sequence[Experiment]) -> Paper:
 def _selected(plan: Plan, name: str) -> SelectedExperiment:
     experiment = plan.experiments[name]
     dataset, specs = plan.catalogue[experiment.dataset], plan.runs_of(name)
-    made = {Path(file).name for file in experiment_files(plan, name)}
+    made = [file for step in steps_of(plan, name) for file in step.files() if file.section]
+    made.sort(key=lambda file: not file.name.endswith(".svg"))  # drawings first
     declared = ("title", "source", "notes", "trained", "dataset", "claims", "figure")
     return SelectedExperiment(
         name=name,
@@ -153,7 +137,7 @@ def _selected(plan: Plan, name: str) -> SelectedExperiment:
         points={run: sum(spec.run == run for spec in specs) for run in experiment.runs},
         rounds=format_span(experiment.rounds_of(run) for run in experiment.runs),
         seeds=len(experiment.seeds),
-        files={file: what for file, what in _FILES.items() if file in made},
+        files={file.name.replace(".svg", ".png"): file.holds for file in made},
         **{key: getattr(experiment, key) for key in declared},
     )
 

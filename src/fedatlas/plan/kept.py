@@ -11,14 +11,15 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from fedatlas.errors import FedatlasError
-from fedatlas.files import canonical_json
 from fedatlas.plan.build import Plan
 from fedatlas.plan.closure import code_digest
 from fedatlas.schema.models import read_json
 
 
-def kept_runs(plan: Plan, selected: Mapping[str, Collection[str]], results: Path) -> str:
-    """experiment/run → whether it is stale, of runs in the atlas that have traces, as JSON.
+def kept_runs(
+    plan: Plan, selected: Mapping[str, Collection[str]], results: Path
+) -> dict[str, bool]:
+    """experiment/run → whether it is stale, of runs in the atlas that have traces.
 
     Stale are runs that no experiment states any more, and those whose code has changed. selected:
     experiment → runs that are joined anew. results: the folder of results.
@@ -33,7 +34,7 @@ def kept_runs(plan: Plan, selected: Mapping[str, Collection[str]], results: Path
             gone = not any(head.may_be(experiment) for head in plan.heads)
             gone |= declared is not None and run not in declared.runs
             kept[name] = gone or _digest(made["code"]) != made["digest"]
-    return canonical_json(kept)
+    return kept
 
 
 def _contents(folder: Path) -> Mapping[str, Mapping[str, str]]:

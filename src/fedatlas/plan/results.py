@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from fedatlas.architectures import architecture_module
 from fedatlas.plan.build import Plan, validated_partitions
@@ -10,27 +9,7 @@ from fedatlas.plan.data import shards
 from fedatlas.plan.places import RESULTS
 from fedatlas.schema.claims import Claim
 from fedatlas.schema.runs import RunSpec
-
-#: Files that the report shows: their section, and what they show.
-REPORTED = {
-    "figure.svg": ("Experiments", "figure"),
-    "table.csv": ("Experiments", "table"),
-    "landscape.svg": ("Experiments", "loss surface"),
-    "graphs.svg": ("Experiments", "who sends to whom"),
-    "budgets.svg": ("Privacy", "privacy budgets"),
-    "conditions.csv": ("Privacy", "conditions of theorems"),
-    "privacy-audit.csv": ("Privacy", "claimed budgets and pairs of data sets"),
-    "theory.csv": ("Theory", "theorems and runs"),
-    "theory.svg": ("Theory", "bounds"),
-    "validation.csv": ("Experiments", "processes and simulation, as numbers"),
-    "validation.svg": ("Experiments", "processes and simulation"),
-    "leaks.csv": ("Privacy", "what parties learn"),
-    "recovery.csv": ("Privacy", "what histories reveal, as numbers"),
-    "recovery.svg": ("Privacy", "what histories reveal"),
-    "collusion.csv": ("Privacy", "groups that unmask shares"),
-    "tree-pairs.csv": ("Privacy", "pairs of trees that expose shares"),
-    "trees.svg": ("Privacy", "trees of secure sums"),
-}
+from fedatlas.steps import STEPS, Step
 
 
 def trace_files(specs: Iterable[RunSpec]) -> list[str]:
@@ -46,51 +25,23 @@ def traces(plan: Plan, experiment: str) -> list[str]:
 
 def experiment_files(plan: Plan, name: str) -> list[str]:
     """All that is made of an experiment; its traces too, so that a lost one is made again."""
+    files = [file.path for step in steps_of(plan, name) for file in step.files()]
+    return [f"{RESULTS}/{path.format(experiment=name)}" for path in files] + traces(plan, name)
+
+
+def steps_of(plan: Plan, name: str) -> list[Step]:
+    """The steps that an experiment asks for, beside training."""
     experiment = plan.experiments[name]
-    files = ["selection.json", "claims.csv"]
-    if experiment.trained:
-        files += ["figure.svg", "figure.png", "table.csv"]
-    if experiment.budgets:
-        files += ["budgets.nc", "budgets.svg", "budgets.png", "conditions.csv"]
-    if experiment.graphs and not experiment.runs_of:
-        files += ["graphs.svg", "graphs.png"]
-    if experiment.privacy_audit:
-        files += ["privacy-audit.csv"]
-    if experiment.audit:
-        files += ["leaks.csv", "recovery.csv", "recovery.svg", "recovery.png"]
-        files += ["collusion.csv", "tree-pairs.csv", "trees.svg", "trees.png"]
-    if experiment.theory:
-        files += ["theory.csv", "theory.svg", "theory.png"]
-    if experiment.validation:
-        files += ["validation.csv", "validation.json", "validation-times.csv"]
-        files += ["validation.svg", "validation.png"]
-    if experiment.landscape:
-        files += ["landscape.json", "landscape.svg", "landscape.png"]
-    return [f"{RESULTS}/experiments/{name}/{file}" for file in files] + traces(plan, name)
+    steps = STEPS.values()
+    return [step for step in steps if step.made_for and getattr(experiment, step.made_for)]
 
 
 def tuning(plan: Plan, name: str) -> list[str]:
     """The selections of the experiments in which runs are tuned, each once."""
-    return sorted(set(_tuned(plan, name).values()))
-
-
-def tuning_options(plan: Plan, name: str) -> list[str]:
-    """Options of `fedatlas select`: which run is tuned by which selection, and what it states."""
-    tuned, runs = _tuned(plan, name), plan.experiments[name].runs
-    words = [word for run, file in tuned.items() for word in ("--tuning", f"{run}={file}")]
-    for run in tuned:
-        for key in (*runs[run].hyper_parameters, *runs[run].grid):
-            words += ["--declared", f"{run}={key}"]
-    return words
-
-
-def _tuned(plan: Plan, name: str) -> dict[str, str]:
     experiment = plan.experiments[name]
-    return {
-        run: f"{RESULTS}/experiments/{declared.tuned_in}/selection.json"
-        for run, declared in experiment.runs.items()
-        if declared.tuned_in and experiment.trained
-    }
+    tuned = {run.tuned_in for run in experiment.runs.values() if run.tuned_in}
+    found = sorted(tuned) if experiment.trained else []
+    return [f"{RESULTS}/experiments/{other}/selection.json" for other in found]
 
 
 def judged_file(plan: Plan, experiment: str, file: str) -> list[str]:
@@ -100,13 +51,13 @@ def judged_file(plan: Plan, experiment: str, file: str) -> list[str]:
 
 
 def judging_code(plan: Plan, experiment: str) -> list[str]:
-    """The modules that judge an experiment's claims: of the kinds only those that it states."""
-    return ["fedatlas.evaluation.verdicts", *_kinds(plan.experiments[experiment].claims)]
+    """The modules of the kinds of claims that an experiment states."""
+    return _kinds(plan.experiments[experiment].claims)
 
 
 def drawing_code(plan: Plan, experiment: str) -> list[str]:
-    """The modules that draw an experiment's figure, and those of claims whose slopes it has."""
-    return ["fedatlas.figures.draw", *_kinds(plan.experiments[experiment].drawn_claims)]
+    """The modules of the kinds of claims whose slopes an experiment's figure has."""
+    return _kinds(plan.experiments[experiment].drawn_claims)
 
 
 def _kinds(claims: Iterable[Claim]) -> list[str]:
@@ -140,36 +91,18 @@ def validated_shards(plan: Plan, name: str) -> list[str]:
     return [file for files in found for file in files]
 
 
-def validation_folders(plan: Plan, name: str) -> list[str]:
-    """Their folders, by number of parties."""
-    return list(dict.fromkeys(str(Path(file).parent) for file in validated_shards(plan, name)))
-
-
 def validation_cores(plan: Plan, name: str) -> int:
     """How many processes compute at a time."""
     return max(partition.parties for partition in validated_partitions(plan.experiments[name]))
 
 
 def landscape_code(plan: Plan, experiment: str) -> list[str]:
-    """The modules that compute a loss surface."""
+    """The network whose loss surface is computed."""
     model = plan.experiments[experiment].objective.model_dump()["model"]
-    return ["fedatlas.studies.landscape", architecture_module(model)]
+    return [architecture_module(model)]
 
 
 def budgets_code(plan: Plan, experiment: str) -> list[str]:
-    """The modules that compute privacy budgets."""
+    """The methods whose privacy budgets are computed."""
     methods = sorted({spec.algorithm for spec in plan.runs_of(experiment)})
-    own = ("fedatlas.studies.budgets", "fedatlas.store.netcdf")
-    return [*own, *(f"fedatlas.algorithms.{name}" for name in methods)]
-
-
-def report_item(name: str) -> dict[str, Any]:
-    """What the report is told of a file of an experiment."""
-    category, what = REPORTED[name]
-    return {
-        "value": f"{RESULTS}/experiments/{{experiment}}/{name}",
-        "caption": f"../workflow/report/{Path(name).stem}.rst",
-        "category": category,
-        "subcategory": "{experiment}",
-        "labels": {"experiment": "{experiment}", "item": what},
-    }
+    return [f"fedatlas.algorithms.{name}" for name in methods]

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from fedatlas.errors import FedatlasError
-from fedatlas.files import canonical_json
 from fedatlas.plan.build import Plan, build_plan, group_of, heads_in
 from fedatlas.plan.kept import kept_runs
 from fedatlas.plan.places import RESULTS
@@ -125,9 +124,9 @@ class Selected:
             files |= {file for file in traces(self._plan, name) if Path(file).parent.name in runs}
         return sorted(files)
 
-    def runs_shown(self) -> str:
-        """Experiments without runs of their own → the runs of others that they show, as JSON."""
-        return canonical_json(runs_shown(self._plan, self.names))
+    def runs_shown(self) -> dict[str, list[str]]:
+        """Experiments without runs of their own → the runs of others that they show."""
+        return runs_shown(self._plan, self.names)
 
     @cached_property
     def joined_runs(self) -> dict[str, dict[str, str]]:
@@ -173,7 +172,7 @@ class Selected:
         chosen = {name for runs in self.joined_of(paper).values() for name in runs.values()}
         return [f"{RESULTS}/experiments/{name}/selection.json" for name in sorted(chosen)]
 
-    def joined_specification(self, paper: str) -> str:
+    def joined_specification(self, paper: str) -> dict[str, Any]:
         """What the paper's part of the atlas holds; lists, since their order is kept."""
         experiments = []
         for owner, chosen_in in self.joined_of(paper).items():
@@ -196,9 +195,9 @@ class Selected:
             kept = {"title", "source", "notes", "dataset"}
             declared = self._plan.experiments[owner].model_dump(mode="json", include=kept)
             experiments.append({"name": owner, **declared, "runs": runs})
-        return canonical_json({"paper": paper, "experiments": experiments})
+        return {"paper": paper, "experiments": experiments}
 
-    def kept_runs(self, results: Path) -> str:
+    def kept_runs(self, results: Path) -> dict[str, bool]:
         """See `fedatlas.plan.kept.kept_runs`."""
         return kept_runs(self._plan, self.joined_runs, results)
 

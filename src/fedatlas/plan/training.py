@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import ceil
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from fedatlas.files import canonical_json
 from fedatlas.plan.build import Plan
 from fedatlas.plan.places import RESULTS
 from fedatlas.schema.runs import Points, RunSpec
@@ -65,9 +64,9 @@ def cores(*specs: RunSpec) -> int:
     return max(spec.processes for spec in specs)
 
 
-def told(*specs: RunSpec) -> str:
-    """What a job of these points is told, as canonical JSON."""
-    return canonical_json(Points.of(specs).model_dump(mode="json"))
+def points(*specs: RunSpec) -> dict[str, Any]:
+    """The argument of a job of these points."""
+    return {"points": Points.of(specs).model_dump(mode="json")}
 
 
 def inputs(*specs: RunSpec) -> dict[str, list[str]]:
@@ -91,6 +90,6 @@ def inputs(*specs: RunSpec) -> dict[str, list[str]]:
     }
 
 
-def code(*specs: RunSpec) -> list[tuple[str, ...]]:
-    """The modules that compute a job's runs, each list once."""
-    return sorted({spec.code for spec in specs})
+def code(*specs: RunSpec) -> list[str]:
+    """The modules that compute a job's runs, each once."""
+    return sorted({module for spec in specs for module in spec.code})

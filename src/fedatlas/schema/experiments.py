@@ -114,6 +114,11 @@ class Experiment(Model):
         """The file that states it, as errors name it."""
         return self._where
 
+    @property
+    def own_graphs(self) -> bool:
+        """Whether runs are on graphs that no other experiment draws."""
+        return self.graphs is not None and not self.runs_of
+
     def remedy(self, key: str, empty: str = "null") -> str:
         """How to be rid of a key: another experiment's, by `extends`, cannot be removed here."""
         other = self._inherited.get(key)

@@ -232,11 +232,11 @@ def validated(
 ) -> M:
     """Build `model` from plain data; every error is listed with its key, value and remedy.
 
-    model: a Model, or a union of Models that one of their keys tells apart. context: what its
-    validators are told besides.
+    model: a Model, a union of Models that one of their keys tells apart, or any other type.
+    context: what its validators are told besides.
     """
     try:
-        if isinstance(model, type):
+        if isinstance(model, type) and issubclass(model, BaseModel):
             return model.model_validate(value, context=context)
         return TypeAdapter(model).validate_python(value, context=context)
     except ValidationError as error:

@@ -1,24 +1,13 @@
 """What a results folder does not say: how the configuration calls its experiments and runs."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from fedatlas.plan.places import shipped_configuration
 from fedatlas.projects import projects
 
 if TYPE_CHECKING:
     from fedatlas.store.atlas import Atlas
-
-Titles = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        help="Configuration folder with titles of a results folder's runs; the workflow's by "
-        "default, and projects' besides.",
-    ),
-]
 
 
 def described(traces: Path, config: Path | None) -> "Atlas":

@@ -1,0 +1,357 @@
+"""The table of the workflow's steps: what does the work, what it makes, where people see that.
+
+Rules are named after steps and take from here what they make and the code on which it depends; the
+report, the summary and dry runs take from here what a file holds. Nothing is imported before a step
+runs: see `fedatlas.cli.step`.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, TypeAlias
+
+
+class File(NamedTuple):
+    """A file that a step makes.
+
+    path: below the folder of results, with wildcards. holds: in words, for people; empty where they
+    do not look at it. section: of the report that shows it; empty where none does.
+    folder: whether it is one.
+    """
+
+    path: str
+    holds: str = ""
+    section: str = ""
+    folder: bool = False
+
+    @property
+    def name(self) -> str:
+        """The path's last part."""
+        return self.path.rpartition("/")[2]
+
+
+Files: TypeAlias = Mapping[str, File | tuple[File, ...]]
+
+
+class Step(NamedTuple):
+    """A step of the workflow.
+
+    does: "module:function", which takes files and specification by name. about: in a line.
+    makes: by the argument of the function that takes it. code: modules on whose meaning, with that
+    of all they import, the results depend; the plan adds those that depend on the experiment.
+    made_for: the key of experiments that asks for it, which all have is "selection"; empty where a
+    step is not of one experiment. caption: of its files in the report.
+    """
+
+    does: str
+    about: str
+    makes: Files
+    code: tuple[str, ...] = ()
+    made_for: str = ""
+    caption: str = ""
+
+    def files(self) -> Iterator[File]:
+        """All files that it makes."""
+        for made in self.makes.values():
+            yield from (made,) if isinstance(made, File) else made
+
+
+def _own(name: str, holds: str = "", section: str = "") -> File:
+    """A file of an experiment."""
+    return File(f"experiments/{{experiment}}/{name}", holds, section)
+
+
+def _drawn(name: str, holds: str, section: str) -> Files:
+    """A drawing of an experiment, which the report shows as SVG."""
+    return {"output": (_own(f"{name}.svg", holds, section), _own(f"{name}.png"))}
+
+
+_TABLES = "fedatlas.evaluation.comma_separated"
+_CLAIMS = (
+    "Every sentence with its outcome, its cases below it. Paired differences over seeds are held "
+    "against zero and against the smallest effect that counts; a drawing shows the interval beside "
+    "that region. A claim that fails is a finding about the setting that was run, stated beside "
+    "it. ``fedatlas power`` says how many seeds, and hours, would decide what is undecided."
+)
+
+STEPS: Mapping[str, Step] = {
+    "download_file": Step(
+        "fedatlas.data.steps:download_file",
+        "Fetch a raw file, verify it and undo its compression.",
+        {"output": File("raw/{file}")},
+    ),
+    "download_folder": Step(
+        "fedatlas.data.steps:download_file",
+        "Fetch an archive, verify it and unpack it into a folder.",
+        {"output": File("raw/{file}", folder=True)},
+    ),
+    "prepare_split": Step(
+        "fedatlas.data.steps:prepare_split",
+        "Turn a split's raw files into one Parquet file, and record their sums.",
+        {"output": File("data/{dataset}/{split}.parquet")},
+    ),
+    "shard_split": Step(
+        "fedatlas.shards.writing:write_shards",
+        "Share out a prepared split over clients, parties, or silos with clients.",
+        {"manifest": File("shards/{dataset}/{split}/{partition}/manifest.json")},
+    ),
+    "find_optimum": Step(
+        "fedatlas.training.steps:find_optimum",
+        "Find an objective's optimum on pooled training rows.",
+        {"output": File("optima/{dataset}/{split}/{rows}/{objective}.json")},
+        ("fedatlas.training.solver",),
+    ),
+    "train_run": Step(
+        "fedatlas.training.steps:train_run",
+        "Train points of an experiment in one process, but no seed that has a result.",
+        {"output": _own("traces/{run}/{point}.nc")},
+    ),
+    "select_points": Step(
+        "fedatlas.evaluation.steps:select_points",
+        "Choose each run's grid point by the experiment's rule.",
+        {"output": _own("selection.json", "choice of points")},
+        ("fedatlas.evaluation.selection",),
+        made_for="selection",
+    ),
+    "tabulate_results": Step(
+        "fedatlas.pages.steps:tabulate_results",
+        "Tabulate where every grid point of an experiment ended and what it cost.",
+        {"output": _own("table.csv", "where all runs ended", "Experiments")},
+        ("fedatlas.pages.results_table",),
+        made_for="trained",
+        caption="Where every run ended (median, lowest and highest of the seeds that did not "
+        "diverge) and its costs. ``selected`` marks the grid point that the experiment's rule "
+        "chose.",
+    ),
+    "draw_figure": Step(
+        "fedatlas.figures.steps:draw_figure",
+        "Draw an experiment's figure.",
+        _drawn("figure", "figure", "Experiments"),
+        ("fedatlas.figures.draw",),
+        made_for="trained",
+        caption="Lines are medians over seeds; bands reach from the lowest to the highest seed. "
+        "Ticks on the lower edge of the first column mark rare rounds in which every client took "
+        "part.",
+    ),
+    "judge_claims": Step(
+        "fedatlas.evaluation.steps:judge_claims",
+        "Judge an experiment's claims.",
+        {"output": _own("claims.csv", "verdicts")},
+        ("fedatlas.evaluation.verdicts",),
+        made_for="selection",
+    ),
+    "collect_claims": Step(
+        "fedatlas.pages.steps:collect_claims",
+        "Join experiments' verdicts into one table and one page.",
+        {
+            "csv": File("claims/{collection}.csv"),
+            "html": File("claims/{collection}.html", "verdicts", "Claims"),
+        },
+        ("fedatlas.pages.claims_page",),
+        caption=_CLAIMS,
+    ),
+    "collect_all_claims": Step(
+        "fedatlas.pages.steps:collect_claims",
+        "Join the verdicts of all selected experiments into one table and one page.",
+        {"csv": File("claims.csv"), "html": File("claims.html", "verdicts", "Claims")},
+        ("fedatlas.pages.claims_page",),
+        caption=_CLAIMS,
+    ),
+    "draw_graphs": Step(
+        "fedatlas.figures.steps:draw_graphs",
+        "Draw who sends to whom.",
+        _drawn("graphs", "who sends to whom", "Experiments"),
+        ("fedatlas.figures.graphs",),
+        made_for="own_graphs",
+        caption="Who sends to whom: states over one graph, trackers (if any) over the other. "
+        "Numbers are the receivers' weights. DP-GT's Assumption 1 needs a common root of both "
+        "graphs.",
+    ),
+    "compute_budgets": Step(
+        "fedatlas.studies.steps:compute_budgets",
+        "Compute what runs spend of privacy, and list theorems' conditions; nothing is trained.",
+        {
+            "output": _own("budgets.nc"),
+            "conditions": _own("conditions.csv", "conditions of theorems", "Privacy"),
+        },
+        ("fedatlas.studies.budgets", "fedatlas.store.netcdf"),
+        made_for="budgets",
+        caption="The conditions of DP-GT's assumptions and theorems on each run's steps, noise and "
+        "graphs, and whether they hold. Where a condition depends on the objective's smoothness L "
+        "or its constant μ, the bound states the value that L or μ would need. The last row of a "
+        "run is no condition: how much noise its graphs, steps and noise gather in the agents' "
+        "mean.",
+    ),
+    "draw_budgets": Step(
+        "fedatlas.figures.steps:draw_budgets",
+        "Draw privacy budgets by iteration and by horizon.",
+        _drawn("budgets", "privacy budgets", "Privacy"),
+        ("fedatlas.figures.budgets", "fedatlas.evaluation.study_files"),
+        made_for="budgets",
+        caption="Privacy spent: ε (and δ) by iteration of a run, and of whole runs as a function "
+        "of their horizon. Solid lines are the papers' own accountings; docs/findings/dpgt.md "
+        "states their assumptions.",
+    ),
+    "tabulate_theory": Step(
+        "fedatlas.studies.steps:tabulate_theory",
+        "Tabulate which theorems cover runs, by how much steps exceed them, what they promise.",
+        {"output": _own("theory.csv", "theorems and runs", "Theory")},
+        ("fedatlas.studies.theory", _TABLES),
+        made_for="theory",
+        caption="The theorems on each run's method: whether they cover its steps, by what factor "
+        "these exceed the largest covered ones, and the bound after the run's rounds beside what "
+        "was measured. Bounds are of means along the rounds. Theorems are given as printed and, "
+        "where their proofs need smaller steps, corrected.",
+    ),
+    "draw_theory": Step(
+        "fedatlas.figures.steps:draw_theory",
+        "Draw the bounds of theorems over what runs measured.",
+        _drawn("theory", "bounds of theorems", "Theory"),
+        ("fedatlas.figures.theory",),
+        made_for="theory",
+        caption="The bounds of theorems over what runs measured.",
+    ),
+    "attack_budgets": Step(
+        "fedatlas.studies.steps:attack_budgets",
+        "Hold what runs claim of privacy against pairs of data sets of a tiny problem.",
+        {
+            "output": _own(
+                "privacy-audit.csv", "claimed budgets and pairs of data sets", "Privacy"
+            ),
+        },
+        ("fedatlas.studies.privacy_audit", _TABLES),
+        made_for="privacy_audit",
+        caption="What a pair of data sets that differ in one sample truly loses of privacy, beside "
+        "the claim of every accounting: by a sum where the differences are known, and as a lower "
+        "bound by attacks on sampled runs. A claim below the pair's ε is refuted. Columns "
+        "`refuted_below` and `refuted_above` say from which curvatures on.",
+    ),
+    "tabulate_leaks": Step(
+        "fedatlas.studies.steps:tabulate_leaks",
+        "Tabulate what curious or colluding parties learn from a vertical method's messages.",
+        {
+            "output": _own("leaks.csv", "what parties learn from each other", "Privacy"),
+            "recovery": _own("recovery.csv", "what histories reveal, as numbers", "Privacy"),
+        },
+        (
+            "fedatlas.studies.leaks",
+            "fedatlas.studies.recovery",
+            _TABLES,
+            "fedatlas.training.solver",
+            "fedatlas.federations.vertical.shards",
+        ),
+        made_for="audit",
+        caption="leaks.csv: what honest but curious parties, alone or together, learn from the "
+        'messages of VFB², beside the paper\'s claim and the assumption of the attack. "Stands" '
+        "only means that this attack does not refute the claim. recovery.csv: attacks on the "
+        "history of a training.",
+    ),
+    "draw_recovery": Step(
+        "fedatlas.figures.steps:draw_recovery",
+        "Draw how much histories of shares reveal against their length.",
+        _drawn("recovery", "what histories of messages reveal", "Privacy"),
+        ("fedatlas.figures.recovery",),
+        made_for="audit",
+        caption="Attacks on the history of a training: what colluding parties, or one alone, "
+        "compute of features, weights, shares and labels from several snapshots. 128 of its rows, "
+        "trained anew without delays. An error of 1 is what answers of zeros, or of the mean, "
+        "give.",
+    ),
+    "tabulate_collusion": Step(
+        "fedatlas.studies.steps:tabulate_collusion",
+        "Tabulate which groups of parties unmask shares, and what Definition 4 of VFB² is worth.",
+        {
+            "output": _own("collusion.csv", "groups of parties that unmask shares", "Privacy"),
+            "pairs": _own("tree-pairs.csv", "pairs of trees that expose shares", "Privacy"),
+        },
+        ("fedatlas.studies.leaks", _TABLES),
+        made_for="audit",
+        caption="collusion.csv: groups of any number of colluders among 2 to 8 parties, and how "
+        "many unmask the share of an honest party in VFB²'s secure sum: for one dominator, for "
+        "each of them, and for trees drawn anew for each sum; with fresh masks and with masks that "
+        "two sums share. tree-pairs.csv: pairs of aggregation trees, how many are significantly "
+        "different by Definition 4 of VFB², and how many of these show a share to a party without "
+        "allies; all pairs up to 5 parties, 1000 drawn ones beyond. Both depend on no data.",
+    ),
+    "draw_trees": Step(
+        "fedatlas.figures.steps:draw_trees",
+        "Draw the two trees along which parties sum.",
+        _drawn("trees", "trees of secure sums", "Privacy"),
+        ("fedatlas.figures.trees",),
+        made_for="audit",
+        caption="The two significantly different trees (VFB², Definition 4) along which parties "
+        "add up masked shares and masks.",
+    ),
+    "validate_parties": Step(
+        "fedatlas.studies.steps:validate_parties",
+        "Compare the simulated network with processes: times, staleness, speed-up.",
+        {
+            "output": _own("validation.csv", "how far the simulation is off", "Experiments"),
+            "curves": _own("validation.json"),
+            "times": _own("validation-times.csv"),
+        },
+        ("fedatlas.studies.validation", _TABLES),
+        made_for="validation",
+        caption="VFB²-SGD by parties that are processes, and simulated in a network that is fitted "
+        "to the times that they measured: time, staleness and speed-up, with the relative errors "
+        "of the simulation.",
+    ),
+    "draw_validation": Step(
+        "fedatlas.figures.steps:draw_validation",
+        "Draw the simulated network beside processes.",
+        _drawn("validation", "parties that are processes, and their simulation", "Experiments"),
+        ("fedatlas.figures.validation",),
+        made_for="validation",
+        caption="VFB²-SGD by parties that are processes, and simulated in a network that is fitted "
+        "to the times that they measured.",
+    ),
+    "compute_landscape": Step(
+        "fedatlas.studies.steps:compute_landscape",
+        "Compute the loss surface of a network with two parameters and its stationary points.",
+        {"output": _own("landscape.json")},
+        ("fedatlas.studies.landscape",),
+        made_for="landscape",
+    ),
+    "draw_landscape": Step(
+        "fedatlas.figures.steps:draw_landscape",
+        "Draw a loss surface with its stationary points.",
+        _drawn("landscape", "loss surface", "Experiments"),
+        ("fedatlas.figures.landscape",),
+        made_for="landscape",
+        caption="The loss surface over the two parameters of its network: the minimum over a and "
+        "b, the maximum over w. Marks are stationary points, found from a grid of starts and "
+        "classified by the eigenvalues of the surface's Hessian. Colours follow the cube root of "
+        "the height. `landscape.json` holds the numbers, and the eigenvalues of the Hessian of Φ "
+        "in all of (m, a, b).",
+    ),
+    "join_traces": Step(
+        "fedatlas.store.steps:join_traces",
+        "Join a paper's traces into one file.",
+        {"output": File("atlas/{paper}.nc")},
+        ("fedatlas.store.joining",),
+    ),
+    "join_papers": Step(
+        "fedatlas.store.steps:join_papers",
+        "Join papers' files into the atlas, which keeps runs of earlier selections.",
+        {"output": File("atlas/atlas.nc"), "contents": File("atlas/contents.json")},
+        ("fedatlas.store.joining",),
+    ),
+    "write_summary": Step(
+        "fedatlas.pages.steps:write_summary",
+        "Write what was run, published numbers beside ours, verdicts and errata, as Markdown.",
+        {"output": File("summary.md", "what was run, published numbers beside ours, verdicts")},
+        ("fedatlas.pages.summary",),
+    ),
+    "write_explorer": Step(
+        "fedatlas.pages.steps:write_explorer",
+        "Write the page on which the atlas is explored.",
+        {
+            "output": File("atlas/explorer.html", "all curves and verdicts, to explore offline"),
+            "curves": File("atlas/explorer", folder=True),
+        },
+        ("fedatlas.pages.explorer",),
+    ),
+}
+
+
+def experiment_steps() -> dict[str, Step]:
+    """The steps that are made of one experiment beside its traces."""
+    return {name: step for name, step in STEPS.items() if step.made_for}
