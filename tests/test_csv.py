@@ -14,7 +14,7 @@ from sklearn.preprocessing import OneHotEncoder
 from catalogue_entry import PUBLISHED, written
 from fedatlas.data.formats import read_raw
 from fedatlas.data.formats.csv import CsvTable, OneHot, read_csv
-from fedatlas.data.labels import UnknownLabel
+from fedatlas.data.reading import UnknownLabel
 from fedatlas.errors import FedatlasError
 
 SIGNS = {0: -1.0, 1: 1.0}
@@ -102,8 +102,8 @@ def test_a_count_that_is_not_listed_is_the_next_listed_below(tmp_path, count, po
         ("2,1,1e400,x,1", "3: column 'a': '1e400' is not a finite number"),
         ("2,1,3,w,1", '3: column \'c\': \'w\' is not one of the values: "x", "y", "z"'),
         ("2,1,3,x,-1", "3: column 'n': '-1' is not a number from 0 on"),
-        ("2,1,3,x,inf", "3: column 'n': 'inf' is not a number from 0 on"),
-        ("2,1,3,x,few", "3: column 'n': 'few' is not a number from 0 on"),
+        ("2,1,3,x,inf", "3: column 'n': 'inf' is not a finite number"),
+        ("2,1,3,x,few", "3: column 'n': 'few' is not a finite number"),
         ("2,2,3,x,1", "3: column 'y': '2' is not one of the allowed labels: 0, 1"),
         ("2,1,NA,x,1", "3: column 'a' lacks a value; 'drop_missing: true'"),
         ("2,,3,x,1", "3: column 'y' lacks a value"),
@@ -128,7 +128,7 @@ def test_a_malformed_row_is_named_with_its_line_and_column(tmp_path, row, proble
         ("id,y,a,c\n1,1,2,x\n", ":1: column 'n' is missing; the header has: id, y, a, c"),
         ("id,y,a,c,n,a\n1,1,2,x,0,3\n", ":1: column 'a' occurs twice"),
         ("id,y,a,c,n,m\n1,1,2,x,0,3\n", ":1: column 'm' is not in the catalogue"),
-        ("id,id,y,a,c,n\n1,1,2,x,0,0\n1,1,1,1", ":3: 4 fields, but the header has 6"),
+        ("id,id,y,a,c,n\n1,1,1,2,x,0\n1,1,1,1", ":3: 4 fields, but the header has 6"),
         (HEADER.encode("utf-16"), ":1: is not UTF-8 text"),
     ],
 )

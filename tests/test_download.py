@@ -16,10 +16,16 @@ import pytest
 from pydantic import ValidationError
 
 from catalogue_entry import written
-from fedatlas.data.checksums import record
 from fedatlas.data.download import Fetching, download
-from fedatlas.data.origins import content_of, newer_content, origin_file, read_origin, record_read
-from fedatlas.data.raw_files import RawFile
+from fedatlas.data.raw_files import (
+    RawFile,
+    content_of,
+    newer_content,
+    origin_file,
+    read_origin,
+    record,
+    record_read,
+)
 from fedatlas.data.unpack import decompress_file
 from fedatlas.errors import FedatlasError
 from made_archives import GOOD, special, tar_of, zip_of
@@ -344,7 +350,7 @@ def test_an_own_file_is_read_only_if_it_may_have_changed(fetch, tmp_path, monkey
     fetch(raw, mirror=tmp_path)
     os.utime(own, ns=(1, 1))
     assert content_of(raw, tmp_path, copy) == sha256(CONTENT)  # read, and remembered
-    monkeypatch.setattr("fedatlas.data.origins.file_digest", None)
+    monkeypatch.setattr("fedatlas.data.raw_files.file_digest", None)
     assert content_of(raw, tmp_path, copy) == sha256(CONTENT)
     assert newer_content(raw, tmp_path, copy) is None
 

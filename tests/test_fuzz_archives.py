@@ -1,5 +1,6 @@
 """Members of archives that would leave the folder, are no files or bear bad names are refused."""
 
+import bz2
 import gzip
 import io
 import lzma
@@ -8,8 +9,6 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from fedatlas.data.unpack import decompress_file, unpack_archive
 from fedatlas.errors import FedatlasError
@@ -30,29 +29,19 @@ def refused(folder: Path, kind: str, content: bytes) -> str:
     return str(caught.value)
 
 
-NAMES = {
-    "../up": "would leave",
-    "a/../../up": "would leave",
-    "/tmp/absolute": "would leave",
-    "//host/share": "would leave",
-    "two\nlines": "has a control character",
-    "bell\a": "has a control character",
-    "escape\x1b[2J": "has a control character",
-    "right\u202eto-left": "has a control character",
-    "n" * 256: "has too long a name",
-    "é" * 128: "has too long a name",
-    "/".join(["n" * 200] * 6): "has too long a name",
-    "/".join("d" * 65): "lies over 64 folders deep",
-}
+NAMES = [
+    "../up", "a/../../up", "/tmp/absolute", "//host/share",
+    "two\nlines", "bell\a", "escape\x1b[2J", "right\u202eto-left",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ["tar", "zip"])
 @pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
 def test_bad_names_are_refused_by_name(tmp_path, kind, name):
     content = tar_of("good", name) if kind == "tar" else zip_of("good", name)
-    problem = refused(tmp_path, kind, content)
-    assert NAMES[name] in problem
-    assert repr(name)[1:20] in problem or name[:20] in problem
+    assert f"{name!r} would leave the folder or has no plain name" in refused(
+        tmp_path, kind, content
+    )
 
 
 def test_names_with_nul_do_not_become_others(tmp_path):
@@ -70,35 +59,17 @@ def test_names_that_are_no_utf8_are_refused(tmp_path):
     header = bytearray(content)
     header[148:156] = b" " * 8
     header[148:156] = b"%06o\0 " % sum(header)
-    assert "has a control character" in refused(tmp_path, "tar", bytes(header) + bytes(1024))
+    assert "has no plain name" in refused(tmp_path, "tar", bytes(header) + bytes(1024))
 
 
-KINDS = {
-    "character device": tarfile.CHRTYPE,
-    "block device": tarfile.BLKTYPE,
-    "pipe": tarfile.FIFOTYPE,
-    "contiguous, unknown": b"Z",
-    "sparse": tarfile.GNUTYPE_SPARSE,
-}
+@pytest.mark.parametrize("kind", [tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE])
+def test_devices_are_refused(tmp_path, kind):
+    content = tar_of("good", special("odd", kind, "good"))
+    assert "'odd' is a device; refused" in refused(tmp_path, "tar", content)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_is_no_plain_file_is_refused(tmp_path, kind):
-    content = tar_of("good", special("odd", KINDS[kind], "good"))
-    problem = "is sparse" if kind == "sparse" else "is a device"
-    assert f"'odd' {problem}; refused: pack the archive again" in refused(tmp_path, "tar", content)
-
-
-@pytest.mark.parametrize("mode", [0o020666, 0o060666, 0o010666, 0o140777])
-def test_what_is_no_plain_file_of_a_zip_is_refused(tmp_path, mode):
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w") as archive:
-        member = zipfile.ZipInfo("odd")
-        member.external_attr = mode << 16
-        archive.writestr(member, "good")
-    assert "'odd' is a device" in refused(tmp_path, "zip", stream.getvalue())
-
-
+PROMISED = tarfile.TarInfo("large")
+PROMISED.size = 1 << 60
 PACKED = tar_of(*GOOD, compression="gz")
 FLIPPED = bytearray(zip_of(("a", b"hello hello hello")))
 FLIPPED[30 + len("a") + 2] ^= 1  # a local header has 30 bytes and the name; then the packed bytes
@@ -110,6 +81,7 @@ FLIPPED[30 + len("a") + 2] ^= 1  # a local header has 30 bytes and the name; the
         ("tar", tar_of(special("../d", tarfile.DIRTYPE)), "would leave"),
         ("tar", tar_of("a", "a/b"), "cannot be unpacked"),
         ("tar", tar_of("."), "cannot be unpacked"),
+        ("tar", PROMISED.tobuf(tarfile.GNU_FORMAT) + bytes(4096), "damaged"),
         ("tar", tar_of(("a", bytes(range(256)) * 400))[:9000], "damaged"),
         ("tar", tar_of(*GOOD, compression="xz")[:-9], "damaged"),
         ("tar", PACKED[:-8] + bytes(8), "damaged"),  # a wrong sum
@@ -128,18 +100,6 @@ def test_a_hostile_or_damaged_archive_leaves_nothing(tmp_path, kind, content, pr
     assert problem in refused(tmp_path, kind, content)
 
 
-@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_methods_without_a_bound_on_memory_are_refused(tmp_path, method):
-    assert "neither stored nor deflated" in refused(tmp_path, "zip", zip_of("a", method=method))
-
-
-def test_a_member_that_promises_too_much_is_refused_before_it_is_unpacked(tmp_path):
-    member = tarfile.TarInfo("large")
-    member.size = 1 << 60
-    content = member.tobuf(tarfile.GNU_FORMAT) + bytes(4096)
-    assert "unpacks to more than 1048576 bytes" in refused(tmp_path, "tar", content)
-
-
 def unpacked(folder: Path, kind: str, content: bytes, only: str | None = None) -> dict[str, bytes]:
     """The files that came out, by name; none may be a link."""
     (folder / "archive").write_bytes(content)
@@ -147,12 +107,6 @@ def unpacked(folder: Path, kind: str, content: bytes, only: str | None = None) -
     files = [path for path in (folder / "out").rglob("*") if not path.is_dir()]
     assert not any(path.is_symlink() for path in files)
     return {path.relative_to(folder / "out").as_posix(): path.read_bytes() for path in files}
-
-
-def test_any_ratio_passes_below_the_limit(tmp_path):
-    (tmp_path / "zeros.gz").write_bytes(gzip.compress(bytes(MIB)) * 70)
-    decompress_file(tmp_path / "zeros.gz", "gz", tmp_path / "out", 80 * MIB)
-    assert (tmp_path / "out").stat().st_size == 70 * MIB
 
 
 def test_backslashes_of_a_zip_separate_folders(tmp_path):
@@ -225,35 +179,16 @@ def test_the_last_entry_of_a_name_counts(tmp_path, only):
     assert unpacked(tmp_path / "z", "zip", content, only) == {"d/a": b"new"}
 
 
-def test_headers_of_a_usual_length_pass(tmp_path):
-    name = "/".join(["é" * 100] * 3)
-    source = tmp_path / "a.tar"
-    source.write_bytes(tar_of(*(f"{name}/{number}" for number in range(50))))
-    unpack_archive(source, "tar", tmp_path / "out", MIB)
-    assert len([path for path in (tmp_path / "out").rglob("*") if path.is_file()]) == 50
-
-
-@settings(max_examples=60)
-@given(
-    parts=st.lists(st.binary(max_size=3000), min_size=1, max_size=4),
-    padding=st.integers(0, 3),
-    cut=st.integers(1, 31),
-)
-def test_xz_is_unpacked_as_python_does(tmp_path_factory, parts, padding, cut):
-    folder = tmp_path_factory.mktemp("xz")
-    packed = (b"\0" * 4 * padding).join(lzma.compress(part, preset=0) for part in parts)
-    source, output = folder / "a.xz", folder / "out"
+@pytest.mark.parametrize("module", [gzip, bz2, lzma])
+def test_several_streams_are_one_file_and_a_cut_one_is_damaged(tmp_path, module):
+    kind = {gzip: "gz", bz2: "bz2", lzma: "xz"}[module]
+    parts = [b"one", b"", bytes(range(256)) * 4000]
+    packed = b"".join(map(module.compress, parts))
+    source, output = tmp_path / "packed", tmp_path / "out"
     source.write_bytes(packed)
-    decompress_file(source, "xz", output, MIB)
+    decompress_file(source, kind, output, 2 * MIB)
     assert output.read_bytes() == b"".join(parts)
-    # Within the last stream, of which the shortest has 32 bytes.
-    source.write_bytes(packed[:-cut])
-    with pytest.raises(FedatlasError, match=r"a\.xz: cannot be unpacked, it is damaged"):
-        decompress_file(source, "xz", output, MIB)
-
-
-def test_large_xz_files_are_read_in_pieces(tmp_path):
-    content = bytes(range(256)) * 40_000
-    (tmp_path / "a.xz").write_bytes(lzma.compress(content))
-    decompress_file(tmp_path / "a.xz", "xz", tmp_path / "out", 1 << 30)
-    assert (tmp_path / "out").read_bytes() == content
+    for cut in (1, 9, 31):
+        source.write_bytes(packed[:-cut])
+        with pytest.raises(FedatlasError, match="packed: cannot be unpacked, it is damaged"):
+            decompress_file(source, kind, output, 2 * MIB)

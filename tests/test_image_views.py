@@ -217,11 +217,11 @@ def of_size(height, width, dtype=np.uint8, channels=(3,)):
         (lambda path: shutil.copy(path, path.with_name("x_v001.PNG")), "not called as a view is"),
         (lambda path: shutil.copy(path, path.with_name("cup.png")), "not called as a view is"),
         (lambda path: (path.parents[2] / "chair").mkdir(), "chair: is a folder of no class that"),
-        (lambda path: [view.unlink() for view in path.parent.iterdir()], "holds no PNG images"),
+        (lambda path: [view.unlink() for view in path.parent.iterdir()], "holds no such images"),
         (of_size(HEIGHT * 3, WIDTH * 3 + 1), "holds 7 × 12 pixels, which cannot be"),
         (of_size(HEIGHT // 2, WIDTH // 2), "holds 1 × 2 pixels, which cannot be"),
         (of_size(WIDTH * 3, HEIGHT * 3), "holds 12 × 6 pixels, which cannot be"),
-        (of_size(HEIGHT * 3, WIDTH * 3, np.uint16, ()), "of Pillow's kind I;16, expected"),
+        (of_size(HEIGHT * 3, WIDTH * 3, np.uint16, ()), "of Pillow's kind I;16, none of"),
         (as_jpeg, "v002.png: cannot be read as a PNG image"),
     ],
 )

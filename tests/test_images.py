@@ -89,12 +89,12 @@ LABELS = idx_bytes(np.array([2, 0, 1]))
         (LABELS, None, "images: .* it has 1 dimensions; name the file of images first"),
         (None, IMAGES, "labels: starts .* it has 3 dimensions"),
         (None, b"\0\0\x0d" + LABELS[3:], "labels: .* its values are not whole numbers"),
-        (IMAGES[:9], None, "images: ends within its header"),
+        (IMAGES[:9], None, "images: .* it ends within its header"),
         (IMAGES[:-1], None, "images: is 33 bytes long, but its header promises 3 .* in 34 bytes"),
         (IMAGES + b"\0", None, "images: is 35 bytes long"),
         (None, LABELS[:-1], "labels: is 10 bytes long"),
         (idx_bytes(np.zeros((3, 3, 2))), None, r"the shape \(3, 2\), expected \(2, 3\)"),
-        (idx_bytes(np.zeros((0, 2, 3))), None, "images: holds no samples"),
+        (idx_bytes(np.zeros((0, 2, 3))), None, "images: .* promises 0 samples .* it is empty"),
         (None, idx_bytes(np.zeros(4)), "labels: holds 4 labels, but .*images holds 3 images"),
         (None, idx_bytes(np.array([0, 3, 1])), "labels: label 3 of sample 1 is not a class from 0"),
         (b"\0\0\x08\x03" + b"\xff" * 4 + IMAGES[8:], None, "promises 4294967295 samples"),
@@ -249,27 +249,26 @@ def test_of_two_labels_the_one_that_is_named_counts(tmp_path):
             read_batches(path)
 
 
+NO_BATCH = "batch: is no Python batch of CIFAR .*refused"
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"", "batch: is no whole pickle"),
-        (BATCH[:-1], "batch: is no whole pickle"),
-        (BATCH + b".", "batch: goes on after its end; refused"),
-        (batch_bytes(PIXELS, [0, 1, 2]), "promises 4 images of 12 bytes, but holds 48 bytes and 3"),
-        (batch_bytes(PIXELS, [0] * 4, shape=(5, 12)), "promises 5 images of 12 bytes"),
-        (batch_bytes(PIXELS[:0], []), "promises 0 images"),
-        (batch_bytes(PIXELS, [0] * 4, shape=(12, 4)), "its images have 4 values, expected 12"),
-        (batch_bytes(PIXELS, [0] * 4, dtype=b"i1"), "'data' as rows of unsigned bytes"),
-        (batch_bytes(PIXELS, [0] * 4, fortran=b"\x88"), "has the opcode NEWTRUE"),
+        (b"", NO_BATCH),
+        (BATCH[:-1], NO_BATCH),
+        (batch_bytes(PIXELS, [0, 1, 2]), NO_BATCH),
+        (batch_bytes(PIXELS, [0] * 4, shape=(5, 12)), NO_BATCH),
+        (batch_bytes(PIXELS[:0], []), "holds 0 images"),
+        (batch_bytes(PIXELS, [0] * 12, shape=(12, 4)), "12 images of 4 values, expected 12"),
+        (batch_bytes(PIXELS, [0] * 4, dtype=b"i1"), NO_BATCH),
         (batch_bytes(PIXELS, [0, 1, 3, 0]), "batch: label 3 of sample 2 is not a class from 0 to"),
-        (BATCH.replace(b"labels", b"lapels"), "lacks 'labels' in a list"),
-        (BATCH.replace(b"ndarray", b"loadtxt"), r"asks for numpy\.loadtxt; refused"),
-        (b"\x80\x02]q\x01.", "lacks 'labels' in a list"),
-        (b"\x80\x02r\xff\xff\xff\x7f.", "puts into place 2147483647 of its memo at byte 2"),
-        (b"\x80\x02Pperson\n.", "has the opcode PERSID at byte 2"),
-        (b"\x80\x02U\x01aQ.", "has the opcode BINPERSID"),
-        (b"\x80\x02" + b"]q\x01(h\x01h\x01e.", "has the opcode BINGET"),
-        (b"\x80\x02" + 4 * b"]" + b".", "has the opcode EMPTY_LIST at byte 5"),
+        (BATCH.replace(b"labels", b"lapels"), NO_BATCH),
+        (BATCH.replace(b"ndarray", b"loadtxt"), r"it asks for numpy\.loadtxt.*refused"),
+        (b"\x80\x02]q\x01.", NO_BATCH),
+        (b"\x80\x02r\xff\xff\xff\x7f.", NO_BATCH),  # a place in a memo of 2³¹
+        (b"\x80\x02Pperson\n.", NO_BATCH),
+        (b"\x80\x02U\x01aQ.", NO_BATCH),
     ],
 )
 def test_pickles_that_are_no_batches_are_refused(tmp_path, content, problem):
@@ -306,17 +305,9 @@ def test_a_call_within_a_batch_is_refused_and_not_executed(tmp_path, name):
         read_batches(batch_file(tmp_path, batch_bytes(PIXELS, [0] * 4, extra=call)))
     call = b"\x80\x02(c" + name + b"\n" + short(f"touch {trace}".encode()) + b"\x85Rt."
     module, function = name.decode().split("\n")
-    with pytest.raises(FedatlasError, match=rf"batch: asks for {module}\.{function}; refused"):
+    with pytest.raises(FedatlasError, match=rf"it asks for {module}\.{function}.*refused"):
         read_batches(batch_file(tmp_path, call))
     assert not trace.exists()
-
-
-def test_a_pickle_that_is_too_large_is_not_even_read(tmp_path):
-    path = tmp_path / "batch"
-    with path.open("wb") as stream:
-        stream.truncate(1 << 40)
-    with pytest.raises(FedatlasError, match="is 1099511627776 bytes long, more than any batch"):
-        read_batches(path)
 
 
 # ---------------------------------------------------------------------------------------- folders
@@ -472,7 +463,7 @@ def test_images_for_printers_and_png_called_jpg_are_read_by_what_they_hold(folde
     samples = read_raw(folder_set(), "train", [folder])
     assert channel_means(samples)[2:4] == [[250, 0, 0], [0, 250, 0]]
     Image.new("I;16", (4, 2)).save(folder / TRAIN / "n02_1.JPEG", "PNG")
-    with pytest.raises(FedatlasError, match=r"n02_1\.JPEG: its pixels are of .* kind I;16, .* RGB"):
+    with pytest.raises(FedatlasError, match=r"n02_1\.JPEG: .*Pillow's kind I;16, .* RGB"):
         read_raw(folder_set(), "train", [folder])
 
 
@@ -481,7 +472,7 @@ def test_hidden_files_are_no_images(folder):
     assert len(read_raw(folder_set(), "train", [folder])) == 6
     for number in range(2):
         (folder / TRAIN / f"n02_{number}.JPEG").unlink()
-    with pytest.raises(FedatlasError, match="n02/images: holds no JPEG images"):
+    with pytest.raises(FedatlasError, match="n02/images: holds no such images"):
         read_raw(folder_set(), "train", [folder])
 
 

@@ -318,7 +318,7 @@ HEADER_ERROR = ":1: the header is 'Hours,Capillary"
         (f"{HEADER}\n1{',' * 17}4,3", ":2: 19 fields"),
         (
             f"{HEADER}\n1{',' * 9}fast{',' * 8}",
-            ":2: column 'Heart Rate' holds 'fast', which is not",
+            ":2: column 'Heart Rate' holds 'fast', which is no",
         ),
         (f"{HEADER}\n1{',' * 9}nan{',' * 8}", "column 'Heart Rate' holds 'nan'"),
         (f"{HEADER}\n1{',' * 9}1_0{',' * 8}", "column 'Heart Rate' holds '1_0'"),

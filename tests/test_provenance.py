@@ -23,9 +23,9 @@ from typer.testing import CliRunner
 
 from catalogue_entry import entry
 from fedatlas.cli import app
-from fedatlas.data.checksums import LOCK
 from fedatlas.data.download import Fetching, download
 from fedatlas.data.prepare import prepare
+from fedatlas.data.raw_files import LOCK
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.selection import by_run, select
 from fedatlas.federations.context import shard_files

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from catalogue_entry import tiny, written
+from fedatlas.data.catalogue import with_remedies
 from fedatlas.data.prepare import prepare
-from fedatlas.data.remedies import with_remedies
 from fedatlas.errors import FedatlasError
 
 OWN = {"path": "libsvm/own"}

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from catalogue_entry import PUBLISHED, tiny
 from fedatlas.arithmetic.torch_device import DeviceSamples
-from fedatlas.data.clinical import CHANNELS, COLUMNS, CONTINUOUS_COLUMNS, encoded
 from fedatlas.data.formats import read_raw
+from fedatlas.data.formats.clinical import CHANNELS, COLUMNS, CONTINUOUS_COLUMNS, encoded
 from fedatlas.data.formats.synthetic_series import SyntheticSeries, make_series
 from fedatlas.data.prepare import prepare, read_prepared
 from fedatlas.data.scaling import scaled

@@ -5,7 +5,7 @@ import pytest
 
 from catalogue_entry import entry
 from fedatlas.data.formats import dataset_of
-from fedatlas.data.formats.synthetic_views import SOLIDS, shaded, surface
+from fedatlas.data.formats.synthetic import SOLIDS, shaded, surface
 from fedatlas.errors import FedatlasError
 
 SHAPES = {key: value for key, value in entry().items() if key != "labels"} | {

@@ -13,7 +13,7 @@ from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Clipping
 from fedatlas.data.formats import dataset_of
-from fedatlas.data.formats.synthetic_noise import SyntheticNoise, make_noise
+from fedatlas.data.formats.synthetic import SyntheticNoise, make_noise
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.theory_table import LAST_SQUARED_GRADIENT
 from fedatlas.federations.client_shards import ClientSamples

@@ -157,7 +157,7 @@ _IN_LITTLE_MEMORY = """
 import resource, sys
 from pathlib import Path
 import h5py, netCDF4, pyarrow.parquet, xarray
-from fedatlas.data.parquet import open_parquet, read_rows
+from fedatlas.data.tables import open_parquet, read_rows
 from fedatlas.errors import FedatlasError
 from fedatlas.store.trace import read_trace
 from fedatlas.training import checkpoints

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic_core import PydanticUndefined
 
+from fedatlas.data.formats import formats
 from fedatlas.markdown import code, table
 from fedatlas.schema.claims import ClaimTest, Kind
 from fedatlas.schema.config import WorkflowConfig
@@ -15,14 +16,18 @@ from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.models import Model
 from fedatlas.schema.papers import Covered, Paper
 from making.described import described, models_in
-from making.schemas import classes_of_claims, formats
+from making.schemas import classes_of_claims
 
 # Heading, the files that it is about, and their models.
 _PARTS = (
     ("The workflow", "`config/config.yaml` and `--config`", [WorkflowConfig]),
     ("Experiments", "`config/experiments/<group>/<name>.yaml`", [Experiment]),
     ("Claims", "`claims` of an experiment; the key `kind` decides the others", classes_of_claims()),
-    ("Data sets", "`config/datasets.yaml`; the key `format` decides the others", formats()),
+    (
+        "Data sets",
+        "`config/datasets.yaml`; the key `format` decides the others",
+        formats().values(),
+    ),
     ("Papers and coverage", "`config/papers.yaml`, `config/coverage.yaml`", [Paper, Covered]),
 )
 _OPENING = """

@@ -5,18 +5,16 @@ They are committed, for editors and other programs; a test finds them out of dat
 
 import json
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from fedatlas.data.datasets import Dataset
-from fedatlas.data.formats import FORMATS
+from fedatlas.data.formats import formats
 from fedatlas.schema.claims import ClaimTest, claim_class, claim_kinds
 from fedatlas.schema.config import WorkflowConfig
 from fedatlas.schema.experiments import Experiment
-from fedatlas.schema.models import Model, only_subclass
+from fedatlas.schema.models import Model
 from fedatlas.schema.papers import Covered, Paper
 from making.described import described, models_in
 
@@ -48,14 +46,6 @@ def classes_of_claims() -> list[type[ClaimTest]]:
     return list(dict.fromkeys(map(claim_class, claim_kinds())))
 
 
-def formats() -> list[type[Dataset]]:
-    """The model of every format of raw data, by name."""
-    return [
-        only_subclass(import_module(f"fedatlas.data.formats.{name}"), Dataset)  # type: ignore[type-abstract]
-        for name in FORMATS
-    ]
-
-
 def schemas() -> dict[str, dict[str, Any]]:
     """By name of the file without its ending: each a JSON schema, draft 2020-12."""
     experiment = _whole(
@@ -64,11 +54,11 @@ def schemas() -> dict[str, dict[str, Any]]:
         classes_of_claims(),
     )
     _add_kinds_of_claims(experiment["$defs"])
-    datasets = _whole("config/datasets.yaml: data sets by name.", None, formats())
+    datasets = _whole("config/datasets.yaml: data sets by name.", None, list(formats().values()))
     normalised = datasets["$defs"]["Normalisation"]
     datasets["$defs"]["Normalisation"] = {"anyOf": [normalised, {"const": "from_train"}]}
-    entries = [f"#/$defs/{each.__name__}" for each in formats()]
-    for each in formats():  # an entry's key is its name
+    entries = [f"#/$defs/{each.__name__}" for each in formats().values()]
+    for each in formats().values():  # an entry's key is its name
         definition = datasets["$defs"][each.__name__]
         del definition["properties"]["name"]
         definition["required"].remove("name")

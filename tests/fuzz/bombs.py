@@ -5,7 +5,6 @@ Each function writes one into a folder and returns what reads it.
 
 import gzip
 import io
-import lzma
 import struct
 import tarfile
 import zipfile
@@ -15,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from catalogue_entry import tiny, tiny_images, written
-from fedatlas.data.folders import rgb_image
 from fedatlas.data.formats import read_raw
 from fedatlas.data.formats.csv import CsvTable, read_csv
-from fedatlas.data.unpack import decompress_file, unpack_archive
+from fedatlas.data.formats.image_folders import _rgb_image
+from fedatlas.data.unpack import unpack_archive
 from fedatlas.schema.models import read_yaml
 from fedatlas.store.joining import join_papers
 from fedatlas.store.netcdf import seal
@@ -83,7 +82,7 @@ def jpeg_of_four_gigapixels(folder: Path) -> Read:
 
 
 def _pixels(path: Path, kind: str) -> Any:
-    return rgb_image(path, kind).tobytes()
+    return _rgb_image(path, kind).tobytes()
 
 
 def _npy(header: str, content: bytes = b"") -> bytes:
@@ -175,15 +174,6 @@ def json_that_is_deep(folder: Path) -> Read:
     return lambda: read_optimum(path)
 
 
-def tar_with_a_long_header(folder: Path) -> Read:
-    member = tarfile.TarInfo("pax")
-    member.type, member.size = tarfile.XHDTYPE, 400 * MIB
-    # Members of gzip may follow each other: made at once, unpacked as one.
-    content = gzip.compress(member.tobuf()) + gzip.compress(bytes(MIB)) * 400
-    path = written(folder / "a.tar.gz", content)
-    return lambda: unpack_archive(path, "tar", folder / "out", 8 * GIB)
-
-
 def tar_of_zeros(folder: Path) -> Read:
     member = tarfile.TarInfo("zeros")
     member.size = 200 * MIB
@@ -192,30 +182,12 @@ def tar_of_zeros(folder: Path) -> Read:
     return lambda: unpack_archive(path, "tar", folder / "out", 100 * MIB)
 
 
-def xz_with_a_dictionary_of_four_gibibytes(folder: Path) -> Read:
-    content = bytearray(lzma.compress(b"hello", preset=0))
-    length = 4 * (content[12] + 1)
-    # Size, flags, identifier and length of the properties; then the exponent of the dictionary.
-    content[16] = 40
-    struct.pack_into("<I", content, 12 + length - 4, zlib.crc32(content[12 : 12 + length - 4]))
-    path = written(folder / "a.xz", bytes(content))
-    return lambda: decompress_file(path, "xz", folder / "out", 8 * GIB)
-
-
-def zip_of_bzip2(folder: Path) -> Read:
-    # zipfile unpacks what it reads of such a member at once, however much it becomes.
-    path = folder / "a.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_BZIP2) as archive:
-        archive.writestr("zeros", bytes(MIB))
-    return lambda: unpack_archive(path, "zip", folder / "out", 8 * GIB)
-
-
 # What the error says; the empty text where nothing usable is found and None is given.
 EXPECTED: dict[Callable[[Path], Read], str] = {
     idx_of_four_billion_images: "its header promises 4294967295 samples",
     libsvm_index_of_a_quintillion: "feature index 1000000000000000000, but 3 features",
     csv_of_a_million_columns: "column 'y' occurs twice",
-    png_of_eighty_megapixels: "holds 10000 × 8000 pixels, more than",
+    png_of_eighty_megapixels: "10000 × 8000 pixels are too many",
     jpeg_of_four_gigapixels: "decompression bomb",
     checkpoint_of_a_quintillion_values: "",
     checkpoint_that_unpacks_to_half_a_gibibyte: "",
@@ -226,9 +198,6 @@ EXPECTED: dict[Callable[[Path], Read], str] = {
     yaml_of_a_billion_laughs: "aliases stand for more than 200000 values",
     yaml_of_a_billion_merges: "aliases stand for more than 200000 values",
     json_that_is_deep: "cannot be read as JSON",
-    tar_with_a_long_header: "says more than 8192 bytes of one entry",
     tar_of_zeros: "unpacks to more than 104857600 bytes",
-    xz_with_a_dictionary_of_four_gibibytes: "Memory usage limit",
-    zip_of_bzip2: "is packed by method 12, neither stored nor deflated",
 }
 BOMBS = {bomb.__name__: bomb for bomb in EXPECTED}

@@ -13,8 +13,7 @@ from rows import SAMPLES_EACH
 from task import DifferentResult, Peer, Task, write_job
 
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.data.parquet import METADATA_KEY
-from fedatlas.data.tables import to_table
+from fedatlas.data.tables import METADATA_KEY, to_table
 from fedatlas.files import canonical_json
 from fedatlas.schema.partitions import HorizontalPartition, Partition, VerticalPartition
 from fedatlas.shards.assignment import feature_blocks, share_out

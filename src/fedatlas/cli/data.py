@@ -6,7 +6,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from fedatlas.cli.options import Catalogues, Lock, Mirror, Output, Specification
-from fedatlas.data.checksums import LOCK
+from fedatlas.data.raw_files import LOCK
 from fedatlas.errors import FedatlasError, similar
 from fedatlas.schema.models import validated
 
@@ -51,10 +51,9 @@ def prepare(
     lock: Lock = LOCK,
 ) -> None:
     """Turn a split's raw files into one Parquet file, and record their sums."""
-    from fedatlas.data.catalogue import load_catalogue
-    from fedatlas.data.origins import record_read
+    from fedatlas.data.catalogue import load_catalogue, with_remedies
     from fedatlas.data.prepare import prepare as prepare_split
-    from fedatlas.data.remedies import with_remedies
+    from fedatlas.data.raw_files import record_read
 
     known = load_catalogue(*catalogue)
     entry = known[dataset]

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from fedatlas.cli.options import Configuration, Lock, Mirror, ResultsFolder
-from fedatlas.data.checksums import LOCK
+from fedatlas.data.raw_files import LOCK
 from fedatlas.errors import FedatlasError
 from fedatlas.plain_text import say
 

@@ -19,7 +19,8 @@ from pydantic import (
 )
 
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.data.labels import (
+from fedatlas.data.raw_files import RawFile, Text, Url
+from fedatlas.data.reading import (
     Raw,
     UnknownLabel,
     as_listed,
@@ -27,7 +28,6 @@ from fedatlas.data.labels import (
     mapped,
     require_listable,
 )
-from fedatlas.data.raw_files import RawFile, Text, Url
 from fedatlas.data.scaling import Scaling, scaling_of
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.models import Model

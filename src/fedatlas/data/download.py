@@ -7,27 +7,29 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedatlas.data.checksums import ChecksumMismatch, exclusive, recorded_sums, verify
-from fedatlas.data.origins import (
+from fedatlas.data.raw_files import (
+    ChecksumMismatch,
     Origin,
-    State,
+    RawFile,
+    exclusive,
     origin_file,
     place_in,
     read_origin,
+    recorded_sums,
+    state_of,
+    verify,
     write_origin,
 )
-from fedatlas.data.raw_files import RawFile
-from fedatlas.data.unpack import decompress_file, unpack_archive
+from fedatlas.data.unpack import CHUNK, decompress_file, unpack_archive
 from fedatlas.errors import FedatlasError
 from fedatlas.files import file_digest, leftovers, temporary_prefix, write_atomically
 
 GIB = 1 << 30
-CHUNK = 1 << 16  # bytes per write and per step of the progress bar
 # How pages begin, after a byte order mark and blanks. No format of data is XML or JSON.
 PAGE = re.compile(
     rb"(\xef\xbb\xbf)?\s*<(!--|!doctype\b|\?xml\b|(html|head|body|script)[\s>])", re.I
@@ -95,66 +97,59 @@ def download(raw_file: RawFile, destination: Path, how: Fetching) -> None:
 
 
 def _fill(raw_file: RawFile, destination: Path, scratch: Path, how: Fetching) -> None:
-    fetched, unpacked = scratch / "fetched", scratch / "unpacked"
+    fetched, ready = scratch / "fetched", scratch / "unpacked"
     place = place_in(how.mirror, raw_file)
-    state = None if place is None else State.of(place)
+    state = None if place is None else state_of(place)
     source = _fetch(raw_file, fetched, scratch, how)
     limit = int(raw_file.unpacked_limit_gib * GIB)
     try:
         if raw_file.unpack is not None:
-            unpack_archive(fetched, raw_file.unpack, unpacked, limit)
+            unpack_archive(fetched, raw_file.unpack, ready, limit)
         elif raw_file.decompress is not None:
-            decompress_file(fetched, raw_file.decompress, unpacked, limit)
+            decompress_file(fetched, raw_file.decompress, ready, limit)
+        else:
+            ready = fetched
     except FedatlasError as error:  # of a copy with a name that says nothing
         raise FedatlasError(str(error).replace(str(fetched), source)) from error
     origin = None
     if raw_file.checksum is None and not raw_file.self_made:
-        origin = _origin(raw_file, fetched, place, state, how)
-    if raw_file.is_own and origin is not None:
+        checksum = content = f"sha256:{file_digest(scratch / 'fetched')}"
+        if place is not None and place != how.in_mirror(raw_file):  # but its archive
+            content = f"sha256:{file_digest(place)}"
+        if place is not None and state_of(place) != state:
+            raise FedatlasError(f"{place}: changed while it was copied; run again once it is whole")
+        named = None if place is None else str(place.absolute())
+        origin = Origin(checksum=checksum, content=content, place=named, state=state)
         known = read_origin(destination)
         before = known.checksum if known else recorded_sums(how.lock).get(raw_file.path)
-        if before not in (None, origin.checksum):
+        if raw_file.is_own and before not in (None, checksum):
             logger.warning(
                 "%s: has changed, from %s to %s; taken, as it is your own file",
-                *(source, before, origin.checksum),
+                *(source, before, checksum),
             )
     # Never beside a copy of something else.
     origin_file(destination).unlink(missing_ok=True)
     if raw_file.unpack is not None:
         if destination.exists():
             destination.rename(scratch / "replaced")
-        unpacked.rename(destination)
+        ready.rename(destination)
     else:
         with write_atomically(destination) as temporary:
-            (fetched if raw_file.decompress is None else unpacked).replace(temporary)
+            ready.replace(temporary)
     if origin is not None:
         write_origin(destination, origin)
-
-
-def _origin(
-    raw_file: RawFile, fetched: Path, place: Path | None, state: State | None, how: Fetching
-) -> Origin:
-    checksum = content = f"sha256:{file_digest(fetched)}"
-    if place is None:
-        return Origin(checksum=checksum, content=content)
-    if place != how.in_mirror(raw_file):  # but its archive
-        content = f"sha256:{file_digest(place)}"
-    if State.of(place) != state:
-        raise FedatlasError(f"{place}: changed while it was copied; run again once it is whole")
-    return Origin(checksum=checksum, content=content, place=str(place.absolute()), state=state)
 
 
 def _fetch(raw_file: RawFile, fetched: Path, scratch: Path, how: Fetching) -> str:
     """Write the verified bytes as served to `fetched`; say where they came from."""
     copy = how.in_mirror(raw_file)
-    if copy is None and raw_file.archive is None:
-        return _fetch_from_urls(raw_file, fetched, how)
     if copy is not None:
         logger.info("%s: copying from the mirror %s", raw_file.path, how.mirror)
         shutil.copyfile(copy, fetched)
         source = str(copy)
-        if evidently := _evidently(raw_file, fetched):
-            raise FedatlasError(f"{source}: {evidently}")
+        _check_evident(raw_file, fetched, source)
+    elif raw_file.archive is None:
+        return _fetch_from_urls(raw_file, fetched, how)
     else:
         source = _take_member(raw_file, fetched, scratch, how)
     if not raw_file.is_own:  # which may change
@@ -189,23 +184,18 @@ def _take_member(raw_file: RawFile, output: Path, scratch: Path, how: Fetching) 
 
 
 def _fetch_from_urls(raw_file: RawFile, fetched: Path, how: Fetching) -> str:
-    failures: list[Exception] = []
+    failures: list[FedatlasError] = []
     for url in raw_file.urls:
         try:
             _fetch_with_retries(raw_file, url, fetched, how)
-            if evidently := _evidently(raw_file, fetched):
-                raise _NotFetched(f"{url}: {evidently}")
+            _check_evident(raw_file, fetched, url)
             verify(raw_file, fetched, url, how.lock)
             return url
-        except (_NotFetched, ChecksumMismatch) as failure:
+        except FedatlasError as failure:
             fetched.unlink(missing_ok=True)
             logger.warning("%s", failure)
             failures.append(failure)
     raise FedatlasError(_remedy(raw_file, failures, how))
-
-
-class _NotFetched(Exception):
-    """A url gave no file, after every try."""
 
 
 def _fetch_with_retries(raw_file: RawFile, url: str, output: Path, how: Fetching) -> None:
@@ -217,13 +207,16 @@ def _fetch_with_retries(raw_file: RawFile, url: str, output: Path, how: Fetching
         try:
             _receive(raw_file, url, output, how)
         except requests.RequestException as error:
+            # The innermost reason, without the names of Python objects.
+            reason = getattr(error.args[0], "reason", None) if error.args else None
+            cause = re.sub(r"^(<.*?>|\w+\(.*?\)): ", "", str(reason or error))
             status = error.response.status_code if error.response is not None else None
             # A missing or forbidden file will not appear within seconds; a busy server may answer.
             final = status is not None and 400 <= status < 500 and status not in (408, 429)
             if final or attempt == how.tries:
-                raise _NotFetched(f"{url}: {_cause(error)}") from error
+                raise FedatlasError(f"{url}: {cause}") from error
             pause = how.pause * 2 ** (attempt - 1)
-            logger.warning("%s: %s; next try in %g s", url, _cause(error), pause)
+            logger.warning("%s: %s; next try in %g s", url, cause, pause)
             time.sleep(pause)
         else:
             logger.info("downloaded %s: %d bytes", url, output.stat().st_size)
@@ -231,7 +224,7 @@ def _fetch_with_retries(raw_file: RawFile, url: str, output: Path, how: Fetching
 
 
 def _receive(raw_file: RawFile, url: str, output: Path, how: Fetching) -> None:
-    """Write what a url serves to `output`; _NotFetched if it cannot be the file."""
+    """Write what a url serves to `output`; FedatlasError if it cannot be the file."""
     import requests
     from tqdm import tqdm
 
@@ -243,10 +236,10 @@ def _receive(raw_file: RawFile, url: str, output: Path, how: Fetching) -> None:
         answer.raise_for_status()
         if answer.status_code != requests.codes.ok:
             status = f"{answer.status_code} {answer.reason}"
-            raise _NotFetched(f"{url}: answered with status {status}, not with a whole file")
+            raise FedatlasError(f"{url}: answered with status {status}, not with a whole file")
         kind = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if raw_file.checksum is None and kind.endswith(("html", "html+xml", "json")):
-            raise _NotFetched(
+            raise FedatlasError(
                 f"{url}: answered with {kind} instead of {raw_file.path}; if that is the file, "
                 "state its 'checksum' in the catalogue"
             )
@@ -256,40 +249,35 @@ def _receive(raw_file: RawFile, url: str, output: Path, how: Fetching) -> None:
         # A log gets a line every ten seconds.
         pace = 0.1 if sys.stderr.isatty() else 10
         with tqdm(total=promised, mininterval=pace, unit="B", unit_scale=True) as bar:
-            size = promised or 0
             for piece in answer.iter_content(CHUNK):
-                size = max(size, target.tell() + len(piece))
+                size = max(promised or 0, target.tell() + len(piece))
                 if size > raw_file.unpacked_limit_gib * GIB:
-                    raise _NotFetched(
+                    raise FedatlasError(
                         f"{url}: is larger than {raw_file.unpacked_limit_gib:g} GiB; if that is "
                         "right, raise 'unpacked_limit_gib' of this file in the catalogue"
                     )
                 bar.update(target.write(piece))
 
 
-def _cause(error: Exception) -> str:
-    """The innermost reason of a failed request, without the names of Python objects."""
-    reason = getattr(error.args[0], "reason", None) if error.args else None
-    return re.sub(r"^(<.*?>|\w+\(.*?\)): ", "", str(reason or error))
-
-
-def _evidently(raw_file: RawFile, fetched: Path) -> str | None:
-    """What the bytes are instead of the file, where no checksum is needed to tell; else None."""
+def _check_evident(raw_file: RawFile, fetched: Path, source: str) -> None:
+    """Refuse bytes that are evidently not the file, where no checksum is needed to tell."""
     with fetched.open("rb") as stream:
         start = stream.read(JSON_BYTES)
+    problem = None
     if not start:
-        return "is empty"
-    if PAGE.match(start):
-        return f"is a web page instead of {raw_file.path}"
-    if start.startswith(LFS_POINTER):
-        return f"is Git LFS's pointer to {raw_file.path}: get the file itself with git lfs pull"
-    if start.lstrip().startswith(b"{") and len(start) < JSON_BYTES:
+        problem = "is empty"
+    elif PAGE.match(start):
+        problem = f"is a web page instead of {raw_file.path}"
+    elif start.startswith(LFS_POINTER):
+        problem = f"is Git LFS's pointer to {raw_file.path}: get the file itself with git lfs pull"
+    elif start.lstrip().startswith(b"{") and len(start) < JSON_BYTES:
         with suppress(ValueError):
-            return f"is a message instead of {raw_file.path}: {str(json.loads(start))[:200]}"
-    return None
+            problem = f"is a message instead of {raw_file.path}: {str(json.loads(start))[:200]}"
+    if problem:
+        raise FedatlasError(f"{source}: {problem}")
 
 
-def _remedy(raw_file: RawFile, failures: Sequence[Exception], how: Fetching) -> str:
+def _remedy(raw_file: RawFile, failures: Iterable[FedatlasError], how: Fetching) -> str:
     """What went wrong with each url and what the user can do about it."""
     lines = [f"cannot get {raw_file.path}:"]
     lines += [f"- {failure}" for failure in failures]

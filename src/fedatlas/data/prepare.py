@@ -12,13 +12,6 @@ import pyarrow.parquet as pq
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.datasets import Dataset
 from fedatlas.data.formats import read_raw
-from fedatlas.data.parquet import (
-    METADATA_KEY,
-    PREPARED_KEYS,
-    open_parquet,
-    read_metadata,
-    read_rows,
-)
 from fedatlas.data.scaling import (
     ChannelScaling,
     channel_scaling_of,
@@ -27,7 +20,15 @@ from fedatlas.data.scaling import (
     scaled,
     warn_of_constant,
 )
-from fedatlas.data.tables import from_table, to_table
+from fedatlas.data.tables import (
+    METADATA_KEY,
+    PREPARED_KEYS,
+    from_table,
+    open_parquet,
+    read_metadata,
+    read_rows,
+    to_table,
+)
 from fedatlas.errors import FedatlasError, error_context
 from fedatlas.files import canonical_json, tree_digest, write_atomically
 

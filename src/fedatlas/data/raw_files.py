@@ -1,11 +1,22 @@
-"""Raw files of a catalogue: their addresses, checksums, and how they are unpacked."""
+"""Raw files of a catalogue: addresses, packing, checksums, and what local copies were made of.
 
-from pathlib import PurePosixPath
-from typing import Annotated, Literal, Self
+Known checksums are verified; unknown ones are recorded once the file was read, and verified ever
+after.
+"""
+
+import fcntl
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from fedatlas.schema.models import Model
+from fedatlas.errors import FedatlasError
+from fedatlas.files import file_digest, write_text
+from fedatlas.schema.models import Model, read_json, validated
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Url = Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$")]
@@ -94,3 +105,190 @@ class RawFile(Model):
             # An archive without such a suffix must not collide with its own folder.
             return path if path != self.path else f"{path}.d"
         return self.path
+
+
+#: Where a run records sums of files without a known one.
+LOCK = Path("config/checksums.lock.json")
+
+
+class ChecksumMismatch(FedatlasError):
+    """The bytes are not those that were expected."""
+
+
+@contextmanager
+def exclusive(path: Path) -> Iterator[None]:
+    """Hold a lock named after `path`, so that one process at a time works on it.
+
+    The system frees the lock when its holder dies; the empty file beside `path` stays.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with (path.parent / f".{path.name}.lock").open("a") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def verify(
+    raw_file: RawFile, fetched: Path, source: str, lock: Path, received: Checksum | None = None
+) -> None:
+    """Compare a file's bytes, as served, with the catalogue's checksum or the recorded one.
+
+    source: url or path that it came from, for the message. received: its checksum when it was
+    fetched, which stands in for a recorded one; of a user's own file, whose record may be of an
+    older one, it comes first.
+    Raises ChecksumMismatch with both sums; an unknown file passes.
+    """
+    if raw_file.self_made:
+        return
+    expected, problem, remedy = raw_file.checksum, f"wrong checksum for {raw_file.path}", ""
+    if expected is None:
+        recorded = recorded_sums(lock).get(raw_file.path)
+        expected = (received or recorded) if raw_file.is_own else (recorded or received)
+        problem = f"{raw_file.path} differs from the file that was downloaded first"
+        remedy = (
+            f'\nIf the publisher changed it and you accept that, delete "{raw_file.path}" from '
+            f"{lock} and run again."
+        )
+    if expected is None:
+        return
+    algorithm = expected.partition(":")[0]
+    found = f"{algorithm}:{file_digest(fetched, algorithm)}"
+    if found != expected:
+        raise ChecksumMismatch(
+            f"{source}: {problem}\n  expected {expected}\n  found    {found}{remedy}"
+        )
+
+
+def recorded_sums(lock: Path) -> dict[str, str]:
+    """The recorded sums by path of the raw file; empty before the first one."""
+    if not lock.exists():
+        return {}
+    return validated(cast(Any, dict[str, Checksum]), read_json(lock), str(lock))
+
+
+def record(raw_file: RawFile, checksum: Checksum, lock: Path) -> None:
+    """Write down the sum of a file whose catalogue entry has none, unless there is one.
+
+    The sum of a user's own file is written anew: who else could say which is right?
+    """
+    if raw_file.checksum is not None or raw_file.self_made:
+        return
+    with exclusive(lock):
+        sums = recorded_sums(lock)
+        if raw_file.path not in sums or (raw_file.is_own and sums[raw_file.path] != checksum):
+            sums[raw_file.path] = checksum
+            write_text(lock, json.dumps(sums, indent=2, sort_keys=True) + "\n")
+
+
+def record_read(files: Iterable[tuple[RawFile, Path]], lock: Path) -> None:
+    """Record the checksums of raw files without a known one, as their copies could be read."""
+    for raw_file, copy in files:
+        if (origin := read_origin(copy)) is not None:
+            record(raw_file, origin.checksum, lock)
+            if raw_file.is_own and raw_file.archive and origin.content != origin.checksum:
+                record(raw_file.archive, origin.content, lock)
+
+
+State = tuple[str, int, int, int, int, int]
+"""What changes when a file is edited, replaced, or a link on the way to it is switched.
+
+Its path with links resolved, device, inode, size, and times of its content and its inode in ns. A
+time may go back as well as forth: clocks differ, and an older file may replace a newer one.
+"""
+
+
+def state_of(file: Path) -> State:
+    """The state of a file now."""
+    now = file.stat()
+    times = (now.st_mtime_ns, now.st_ctime_ns)
+    return (str(file.resolve()), now.st_dev, now.st_ino, now.st_size, *times)
+
+
+class Origin(Model):
+    """What a copy was made of: kept beside each copy whose checksum the catalogue does not state.
+
+    It tells whether a user's own file in a mirror is still the one that was copied, and holds the
+    checksum to record once the copy was read.
+
+    checksum: of the raw file, before any unpacking. content: of the mirror's file that was read,
+    which is an archive if the raw file is a member of one. place: that file; None of a download.
+    state: of that file when it was read.
+    """
+
+    checksum: Checksum
+    content: Checksum
+    place: str | None = None
+    state: State | None = None
+
+
+def origin_file(copy: Path) -> Path:
+    """Where the origin of a copy is kept."""
+    return copy.with_name(f".{copy.name}.origin.json")
+
+
+def read_origin(copy: Path) -> Origin | None:
+    """The origin of a copy; None if none was kept, or it cannot be read."""
+    file = origin_file(copy)
+    with suppress(FedatlasError):
+        return validated(Origin, read_json(file), str(file))
+    return None
+
+
+def write_origin(copy: Path, origin: Origin) -> None:
+    """Keep the origin of a copy, whole or not at all."""
+    write_text(origin_file(copy), origin.model_dump_json(indent=2) + "\n")
+
+
+def place_in(mirror: Path | None, raw_file: RawFile) -> Path | None:
+    """The mirror's file that a raw file is made of, itself or its archive; None without any."""
+    wanted = [file for file in (raw_file, raw_file.archive) if file is not None]
+    places = [] if mirror is None else [mirror / file.path for file in wanted]
+    return next((place for place in places if place.is_file()), None)
+
+
+def content_of(raw_file: RawFile, mirror: Path | None, copy: Path, lock: Path = LOCK) -> str | None:
+    """The checksum of what a user's own file is made of now; None if nothing is known of it.
+
+    copy: what was made of it. Without a mirror that has the file, it is what `copy` was made of.
+    The file is read only if it differs in any way from what was copied.
+    """
+    known, place = read_origin(copy), place_in(mirror, raw_file)
+    if place is None:
+        if known:
+            return known.content
+        sums = recorded_sums(lock)
+        return sums.get((raw_file.archive or raw_file).path, sums.get(raw_file.path))
+    content, state = _content(place, known)
+    if known is not None and known.content == content and known.state != state:
+        changed = {"place": str(place.absolute()), "state": state}
+        with suppress(FedatlasError):  # saves the next command from reading the file again
+            write_origin(copy, known.model_copy(update=changed))
+    return content
+
+
+def newer_content(
+    raw_file: RawFile, mirror: Path | None, copy: Path
+) -> tuple[Path, str, str] | None:
+    """Where a user's own file has changed since it was copied, its old and its new checksum.
+
+    Without a mirror it is looked for where it was. None if it is the same, or not there.
+    """
+    known = read_origin(copy)
+    if known is None or known.place is None:
+        return None
+    place = Path(known.place) if mirror is None else place_in(mirror, raw_file)
+    if place is None or not place.is_file():
+        return None
+    content, _ = _content(place, known)
+    return None if content == known.content else (place, known.content, content)
+
+
+def _content(place: Path, known: Origin | None) -> tuple[Checksum, State]:
+    state = state_of(place)
+    same = known is not None and known.state == state
+    return (known.content if known is not None and same else _sum(state)), state
+
+
+@cache
+def _sum(state: State) -> Checksum:
+    """The checksum of a file, which one command asks for several times."""
+    return f"sha256:{file_digest(Path(state[0]))}"

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from fedatlas.data.catalogue import Catalogue
-from fedatlas.data.origins import content_of
-from fedatlas.data.raw_files import RawFile
+from fedatlas.data.raw_files import RawFile, content_of
 from fedatlas.files import canonical_json
 from fedatlas.plan.places import RESULTS
 from fedatlas.schema.federation import federation_of
@@ -40,7 +39,7 @@ def reading(catalogue: Catalogue, dataset: str, split: str) -> str:
 
 def reading_code(catalogue: Catalogue, dataset: str) -> list[str]:
     """The modules that prepare a data set: of the readers only that of its format."""
-    return ["fedatlas.data.prepare", f"fedatlas.data.formats.{catalogue[dataset].format}"]
+    return ["fedatlas.data.prepare", type(catalogue[dataset]).__module__]
 
 
 def prepared(dataset: str, split: str | None) -> list[str]:

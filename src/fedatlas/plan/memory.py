@@ -58,7 +58,7 @@ def _of_samples(prepared: Iterable[str]) -> float:
 
 def _of_file(prepared: str) -> float:
     # Loads for a fifth of a second, which plans without such jobs need not wait for.
-    from fedatlas.data.parquet import PREPARED_KEYS, open_parquet, read_metadata
+    from fedatlas.data.tables import PREPARED_KEYS, open_parquet, read_metadata
 
     try:
         with open_parquet(Path(prepared)) as file:

@@ -5,10 +5,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fedatlas.data.checksums import ChecksumMismatch, recorded_sums, verify
-from fedatlas.data.origins import newer_content, read_origin
-from fedatlas.data.parquet import PREPARED_KEYS, open_parquet, read_metadata
-from fedatlas.data.raw_files import RawFile
+from fedatlas.data.raw_files import (
+    ChecksumMismatch,
+    RawFile,
+    newer_content,
+    read_origin,
+    recorded_sums,
+    verify,
+)
+from fedatlas.data.tables import PREPARED_KEYS, open_parquet, read_metadata
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.context import shard_files
 from fedatlas.files import tree_digest

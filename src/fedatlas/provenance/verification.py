@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
-from fedatlas.data.checksums import LOCK
+from fedatlas.data.raw_files import LOCK
 from fedatlas.errors import FedatlasError, NotReadNowError
 from fedatlas.plan.build import Plan, build_plan
 from fedatlas.projects import projects

@@ -14,15 +14,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.data.parquet import (
+from fedatlas.data.scaling import constant_columns
+from fedatlas.data.tables import (
     METADATA_KEY,
     PREPARED_KEYS,
+    from_table,
     open_parquet,
     read_metadata,
     read_rows,
+    to_table,
+    with_ones,
 )
-from fedatlas.data.scaling import constant_columns
-from fedatlas.data.tables import from_table, to_table, with_ones
 from fedatlas.errors import FedatlasError, error_context
 from fedatlas.files import canonical_json, file_digest, write_atomically
 from fedatlas.schema.federation import federation_of

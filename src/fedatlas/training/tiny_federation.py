@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.data.parquet import METADATA_KEY
-from fedatlas.data.tables import to_table
+from fedatlas.data.tables import METADATA_KEY, to_table
 from fedatlas.federations.client_shards import client_sizes
 from fedatlas.federations.context import FederationContext, open_context, shard_files
 from fedatlas.files import canonical_json

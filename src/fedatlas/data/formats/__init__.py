@@ -1,22 +1,35 @@
-"""The formats of raw data: a module each, with the options of its catalogue entries and its reader.
+"""The formats of raw data, by family: the options of their catalogue entries, and their readers.
 
-A module holds one subclass of Dataset, which `format` finds by the module's name: adding a module
-adds a format. Catalogues import all modules, so these import scipy, scikit-learn, pyarrow and
-Pillow only where they read.
+Every subclass of Dataset whose `format` is a literal is a format of that name: adding one touches
+one file. Catalogues import all modules, so these import scipy, scikit-learn, pyarrow and Pillow
+only where they read.
 """
 
 import pkgutil
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.datasets import Dataset
 from fedatlas.errors import FedatlasError
 from fedatlas.extensions import import_extension
-from fedatlas.schema.models import only_subclass, validated
+from fedatlas.schema.models import validated
 
-FORMATS = tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
+
+@cache
+def formats() -> dict[str, type[Dataset]]:
+    """The model of the entries of each format, sorted by name."""
+    modules = [f"{__name__}.{module.name}" for module in pkgutil.iter_modules(__path__)]
+    found = {
+        name: member
+        for module in modules
+        for member in vars(import_extension(module)).values()
+        if isinstance(member, type) and issubclass(member, Dataset)
+        for name in get_args(member.model_fields["format"].annotation)
+    }
+    return dict(sorted(found.items()))
 
 
 def dataset_of(entry: Mapping[str, Any], where: str) -> Dataset:
@@ -25,16 +38,14 @@ def dataset_of(entry: Mapping[str, Any], where: str) -> Dataset:
     entry: with its `name`. where: starts each line of the error.
     """
     name = entry.get("format")
-    if name not in FORMATS:
+    if not isinstance(name, str) or name not in formats():
         raise FedatlasError(
-            f"{where}: key 'format', value {name!r}: must be one of {', '.join(FORMATS)}"
+            f"{where}: key 'format', value {name!r}: must be one of {', '.join(formats())}"
         )
     for key in entry:
-        if key in FORMATS and key != name:
+        if key in formats() and key != name:
             raise FedatlasError(f"{where}: '{key}' goes with 'format: {key}', and only with it")
-    module = import_extension(f"{__name__}.{name}")
-    model = only_subclass(module, Dataset)  # type: ignore[type-abstract]
-    return validated(model, entry, where)
+    return validated(formats()[name], entry, where)
 
 
 def read_raw(dataset: Dataset, split: str, raw: list[Path]) -> Samples:

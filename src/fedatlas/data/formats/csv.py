@@ -12,7 +12,7 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -21,13 +21,13 @@ from pydantic import Field, field_validator, model_validator
 
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.datasets import Dataset, require_distinct
-from fedatlas.data.folders import reading
-from fedatlas.data.labels import (
+from fedatlas.data.reading import (
     Listed,
     Raw,
     UnknownLabel,
     as_listed,
     plain_number,
+    reading,
     require_listable,
 )
 from fedatlas.data.scaling import Scaling, scaling_of
@@ -36,13 +36,13 @@ from fedatlas.schema.models import Model
 
 log = logging.getLogger(__name__)
 
-# Rows that are text at a time.
-BLOCK_ROWS = 1 << 15
+# Texts of a column whose values are kept at a time.
+REMEMBERED = 1 << 16
 # What files have for a missing value, in lower case; it is one only if 'missing' lists it.
 USUAL_MISSING = frozenset({"?", "na", "n/a", "nan", "null", "none", "nil", "-", ".", "#n/a"})
 
-Converter = tuple[Callable[[str], float | None], Callable[[str], str]]
-"""A field's text → its value, NaN where it is missing, or None; and what is wrong with it then."""
+Converter = Callable[[str], float]
+"""A field's text → its value, NaN where it is missing; ValueError tells what is wrong with it."""
 
 
 class OneHot(Model):
@@ -219,31 +219,21 @@ def read_csv(path: Path, table: CsvTable, labels: Mapping[Raw, float] | None) ->
     a quote is not closed or there are no rows.
     """
     converters = _converters(table, labels)
-    rows = _rows(path, table, list(converters))
-    blocks = []
-    while block := list(islice(rows, BLOCK_ROWS)):
-        lines, fields = zip(*block, strict=True)
-        columns = [
-            _values(path, lines, name, texts, *converters[name], is_label=name == table.label)
-            for name, texts in zip(converters, zip(*fields, strict=True), strict=True)
-        ]
-        blocks.append(np.column_stack(columns))
-        missing = np.isnan(blocks[-1])
-        if missing.any() and not table.drop_missing:
-            row, column = np.argwhere(missing)[0]
-            raise FedatlasError(
-                f"{path}:{lines[row]}: column '{table.columns[column]}' lacks a value; "
-                "'drop_missing: true' in the catalogue leaves such rows out"
-            )
-    if not blocks:
-        raise FedatlasError(f"{path}: holds no samples")
-    found = np.concatenate(blocks)
+    row = np.dtype((np.float64, (len(converters),)))
+    found = np.fromiter(_values(path, table, converters), row)
     missing = np.isnan(found)
     lacking = missing.any(axis=1)
     if lacking.all():
-        raise FedatlasError(f"{path}: every row lacks a value")
+        raise FedatlasError(
+            f"{path}: {'every row lacks a value' if len(found) else 'holds no samples'}"
+        )
     if table.drop_missing:
-        _tell_of_dropped_rows(path, table, missing)
+        counts = zip(table.columns, missing.sum(axis=0), strict=False)  # no ignored ones
+        where = ", ".join(f"'{name}' in {count}" for name, count in counts if count)
+        log.warning(
+            "%s: 'drop_missing: true' leaves out %d of %d rows, which lack a value%s",
+            *(path, lacking.sum(), len(found), f": {where}" if where else ""),
+        )
     label, numeric, encoded = np.split(found[~lacking], [1, 1 + len(table.numeric)], axis=1)
     # Of two categories the second has the one column.
     indicators = [
@@ -253,58 +243,46 @@ def read_csv(path: Path, table: CsvTable, labels: Mapping[Raw, float] | None) ->
     return Samples.numbered(label[:, 0].copy(), np.hstack([numeric, *indicators]))
 
 
-def _tell_of_dropped_rows(path: Path, table: CsvTable, missing: np.ndarray) -> None:
-    """Say how many rows lack a value, and in which columns; missing: (n, columns)."""
-    rows, by_column = int(missing.any(axis=1).sum()), missing.sum(axis=0)
-    where = [
-        f"'{name}' in {count}"
-        for name, count in zip(table.columns, by_column, strict=False)  # no ignored ones
-        if count
-    ]
-    log.warning(
-        "%s: 'drop_missing: true' leaves out %d of %d rows, which lack a value%s",
-        *(path, rows, len(missing), f": {', '.join(where)}" if where else ""),
-    )
+def _values(
+    path: Path, table: CsvTable, converters: Mapping[str, Converter]
+) -> Iterator[list[float]]:
+    """The label and the values of each row."""
+    for line, fields in _rows(path, table, list(converters)):
+        values = []
+        for (name, convert), text in zip(converters.items(), fields, strict=True):
+            where = f"{path}:{line}: column '{name}'"
+            try:
+                value = convert(text)
+            except ValueError as problem:
+                shown = text if len(text) < 100 else f"{text[:100]}…"
+                message = f"{where}: {shown!r} {problem}"
+                if text.strip().lower() in USUAL_MISSING:
+                    hint = "list it as 'missing' under 'csv' if it stands for a missing value"
+                    raise FedatlasError(f"{message}; {hint}") from None
+                if name == table.label:
+                    raise UnknownLabel(message, text.strip()) from None
+                raise FedatlasError(message) from None
+            if math.isnan(value) and not table.drop_missing:
+                raise FedatlasError(
+                    f"{where} lacks a value; 'drop_missing: true' in the catalogue leaves such "
+                    "rows out"
+                )
+            values.append(value)
+        yield values
 
 
 def _rows(path: Path, table: CsvTable, wanted: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
     """The line, from 1, on which each row begins, and its fields in the columns `wanted`."""
-    places: list[int] = []
-    width = blank = 0
-    if table.header is not None:
-        places, width = [table.header.index(name) for name in wanted], len(table.header)
-    for line, row in _parsed(path, table):
-        if not row or (len(row) == 1 and not row[0].strip()):
-            blank = blank or line
-            continue
-        if blank:
-            raise FedatlasError(f"{path}:{blank}: the line is blank")
-        if not width:
-            _check_header(path, line, row, table)
-            places, width = [row.index(name) for name in wanted], len(row)
-            continue
-        if len(row) != width:
-            hint = "is the line cut short?"
-            if len(row) > width:
-                hint = "is a field with a delimiter not in quotes?"
-                if not any(row[width:]):
-                    hint = "end the header in a delimiter, as this line, and ignore column ''"
-            found = f"{len(row)} fields, but the header has {width}"
-            raise FedatlasError(f"{path}:{line}: {found}; {hint}")
-        yield line, [row[place] for place in places]
-    if not width:
-        raise FedatlasError(f"{path}: is empty")
-
-
-def _parsed(path: Path, table: CsvTable) -> Iterator[tuple[int, list[str]]]:
-    """Every row with the line on which it begins."""
     csv.field_size_limit((1 << 31) - 1)
     # The mark that some programs write at the start of UTF-8 is no text.
     plain = codecs.lookup(table.encoding).name == "utf-8"
-    encoding = "utf-8-sig" if plain else table.encoding
-    line = 1
+    header = None if table.header is None else list(table.header)
+    blank, next_line = 0, 1
     try:
-        with reading(path), path.open(encoding=encoding, newline="") as stream:
+        with (
+            reading(path),
+            path.open(encoding="utf-8-sig" if plain else table.encoding, newline="") as stream,
+        ):
             reader = csv.reader(
                 stream,
                 delimiter=table.delimiter,
@@ -312,15 +290,26 @@ def _parsed(path: Path, table: CsvTable) -> Iterator[tuple[int, list[str]]]:
                 strict=True,
             )
             for row in reader:
-                yield line, row
-                line = reader.line_num + 1
+                line, next_line = next_line, reader.line_num + 1
+                if not row or (len(row) == 1 and not row[0].strip()):
+                    blank = blank or line
+                elif blank:
+                    raise FedatlasError(f"{path}:{blank}: the line is blank")
+                elif header is None:
+                    _check_header(f"{path}:{line}", row, table)
+                    header = row
+                else:
+                    _check_width(f"{path}:{line}", row, len(header))
+                    yield line, [row[header.index(name)] for name in wanted]
     except csv.Error as error:
         raise FedatlasError(
-            f"{path}:{line}: is not CSV text: {error}; 'quoting: none' under 'csv' takes quotes "
-            "for characters as any other"
+            f"{path}:{next_line}: is not CSV text: {error}; 'quoting: none' under 'csv' takes "
+            "quotes for characters as any other"
         ) from error
     except UnicodeError as error:
         raise _not_of_the_encoding(path, table.encoding, error) from error
+    if header is None:
+        raise FedatlasError(f"{path}: is empty")
 
 
 def _not_of_the_encoding(path: Path, encoding: str, error: UnicodeError) -> FedatlasError:
@@ -337,7 +326,7 @@ def _not_of_the_encoding(path: Path, encoding: str, error: UnicodeError) -> Feda
     )
 
 
-def _check_header(path: Path, line: int, header: list[str], table: CsvTable) -> None:
+def _check_header(where: str, header: list[str], table: CsvTable) -> None:
     """The header must name the declared columns, each once."""
     problems = table.problems_of(header)
     if header[0].startswith("sep="):
@@ -353,88 +342,69 @@ def _check_header(path: Path, line: int, header: list[str], table: CsvTable) -> 
             "no header line, list its columns as 'header' under 'csv'"
         ]
     if problems:
-        raise FedatlasError("\n".join(f"{path}:{line}: {each}" for each in problems))
+        raise FedatlasError("\n".join(f"{where}: {each}" for each in problems))
 
 
-def _values(
-    path: Path,
-    lines: Sequence[int],
-    name: str,
-    texts: Sequence[str],
-    convert: Callable[[str], float | None],
-    problem: Callable[[str], str],
-    *,
-    is_label: bool,
-) -> np.ndarray:
-    """(n,) float64 values of a column, NaN where one is missing."""
-    values: dict[str, float] = {}
-    for text in dict.fromkeys(texts):
-        value = convert(text)
-        if value is None:
-            shown = text if len(text) < 100 else f"{text[:100]}…"
-            where = f"{path}:{lines[texts.index(text)]}: column '{name}'"
-            message = f"{where}: {shown!r} {problem(text)}"
-            if text.strip().lower() in USUAL_MISSING:
-                hint = "list it as 'missing' under 'csv' if it stands for a missing value"
-                raise FedatlasError(f"{message}; {hint}")
-            raise UnknownLabel(message, text.strip()) if is_label else FedatlasError(message)
-        values[text] = value
-    return np.array([values[text] for text in texts])
+def _check_width(where: str, row: list[str], width: int) -> None:
+    if len(row) == width:
+        return
+    hint = "is the line cut short?"
+    if len(row) > width:
+        hint = "is a field with a delimiter not in quotes?"
+        if not any(row[width:]):
+            hint = "end the header in a delimiter, as this line, and ignore column ''"
+    raise FedatlasError(f"{where}: {len(row)} fields, but the header has {width}; {hint}")
 
 
 def _converters(table: CsvTable, labels: Mapping[Raw, float] | None) -> dict[str, Converter]:
     """How to convert the label, the numeric and the encoded columns, in that order."""
     missing = Listed({"": math.nan, **dict.fromkeys(table.missing, math.nan)}, table.decimal)
 
-    def number(text: str) -> float | None:
-        found = missing.meaning(text)
-        if found is None:
-            found = plain_number(text, table.decimal)
-            return found if found is not None and math.isfinite(found) else None
-        return found
-
-    def no_number(text: str) -> str:
-        said = "is not a finite number"
+    @lru_cache(REMEMBERED)
+    def number(text: str) -> float:
+        if (found := missing.meaning(text)) is not None:
+            return found
+        found = plain_number(text, table.decimal)
+        if found is not None and math.isfinite(found):
+            return found
+        problem = "is not a finite number"
         if table.decimal == "." and plain_number(text, ",") is not None and "," in text:
-            said += "; state 'decimal: \",\"' under 'csv' if commas begin fractions"
+            problem += "; state 'decimal: \",\"' under 'csv' if commas begin fractions"
         elif table.decimal == "," and "." in text:
-            said += "; with 'decimal: \",\"' write 26,72: a point is no part of a number"
-        return said
+            problem += "; with 'decimal: \",\"' write 26,72: a point is no part of a number"
+        raise ValueError(problem)
 
     def listed(meanings: Mapping[Raw, float], kind: str) -> Converter:
         known = Listed(meanings, table.decimal)
 
-        def convert(text: str) -> float | None:
-            found = known.meaning(text)
-            return missing.meaning(text) if found is None else found
+        @lru_cache(REMEMBERED)
+        def convert(text: str) -> float:
+            for among in (known, missing):
+                if (found := among.meaning(text)) is not None:
+                    return found
+            problem = f"is not one of the {kind}: {', '.join(map(as_listed, meanings))}"
+            value = plain_number(text, table.decimal)
+            if value is not None and value in map(plain_number, map(str, meanings)):
+                problem += "; a number is listed without quotes to be found however it is written"
+            raise ValueError(problem)
 
-        def problem(text: str) -> str:
-            number = plain_number(text, table.decimal)
-            alike = number is not None and number in map(plain_number, map(str, meanings))
-            return f"is not one of the {kind}: {', '.join(map(as_listed, meanings))}" + (
-                "; a number is listed without quotes to be found however it is written"
-                if alike
-                else ""
-            )
+        return convert
 
-        return convert, problem
-
-    def category(one: OneHot) -> Converter:
-        if one.otherwise == "refuse":
-            return listed({value: float(k) for k, value in enumerate(one.values)}, "values")
+    def next_below(one: OneHot) -> Converter:
         counts = [float(value) for value in one.values]
 
-        def next_below(text: str) -> float | None:
+        def convert(text: str) -> float:
             count = number(text)
-            if count is None or math.isnan(count):
-                return count
-            position = bisect_right(counts, count) - 1
-            return None if position < 0 else float(position)
+            if count < counts[0]:
+                raise ValueError(f"is not a number from {one.values[0]} on")
+            return count if math.isnan(count) else bisect_right(counts, count) - 1.0
 
-        return next_below, lambda text: f"is not a number from {one.values[0]} on"
+        return convert
 
-    return {
-        table.label: (number, no_number) if labels is None else listed(labels, "allowed labels"),
-        **dict.fromkeys(table.numeric, (number, no_number)),
-        **{one.column: category(one) for one in table.one_hot},
-    }
+    found = {table.label: number if labels is None else listed(labels, "allowed labels")}
+    found |= dict.fromkeys(table.numeric, number)
+    for one in table.one_hot:
+        positions = {value: float(place) for place, value in enumerate(one.values)}
+        refuse = one.otherwise == "refuse"
+        found[one.column] = listed(positions, "values") if refuse else next_below(one)
+    return found

@@ -13,8 +13,7 @@ import numpy as np
 
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.datasets import Dataset
-from fedatlas.data.folders import reading
-from fedatlas.data.labels import Raw, UnknownLabel, mapped, plain_number
+from fedatlas.data.reading import Raw, UnknownLabel, mapped, plain_number, reading
 from fedatlas.errors import FedatlasError
 
 log = logging.getLogger(__name__)

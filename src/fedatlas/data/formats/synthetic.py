@@ -1,14 +1,7 @@
-"""Made data: sparse rows like those of texts, for trials where the real files are not at hand.
+"""Data without files: those that come with scikit-learn, and synthetic rows, noise and views.
 
-Features are as popular as words are (Zipf's law): p_j is inversely proportional to the rank of
-feature j, ranks being dealt out at random. A row holds a Poisson number of words, each a feature
-drawn by popularity, so that feature j is in a row with probability 1 - exp(-words p_j),
-independently of the others; `words` is set so that these sum to the expected number of non-zeros.
-A value is (1 + log count) log(1 + 1 / probability), as tf-idf; rows have unit norm. The score of a
-row is its inner product with normal weights on few features, drawn by popularity, centred and
-scaled by what calibration rows score. Binary labels are the sign of the score, some flipped;
-regression labels are the score with normal noise, three deviations to each side filling the
-declared range, clipped to it.
+Synthetic data are for trials where the real files are not at hand, and for functions whose noise is
+part of their definition. They depend on the declared numbers and the name of the split alone.
 """
 
 from __future__ import annotations
@@ -18,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, PositiveFloat, model_validator
 
 from fedatlas.arithmetic.randomness import named_stream
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.datasets import Dataset, Files
+from fedatlas.data.formats.images import ImageDataset
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.models import Model
 
@@ -30,10 +24,51 @@ if TYPE_CHECKING:
     from scipy import sparse
 
 CALIBRATION_ROWS = 2000
+#: Classes of solids in the order of their labels.
+SOLIDS = ("box", "ball", "cylinder", "cone", "torus", "pyramid", "capsule", "cross")
+ELEVATION = np.deg2rad(30)
+POINTS = 3000  # of a solid: enough to cover its pixels at 16 × 16
+
+
+class BundledDataset(Dataset):
+    """Data that come with scikit-learn, unscaled, or are written here.
+
+    bundled: the name of the set.
+    """
+
+    files_of_split: ClassVar[Files] = "no files"
+
+    format: Literal["bundled"]
+    bundled: Literal["breast_cancer", "digits", "two_points"]
+
+    def read(self, split: str, raw: list[Path]) -> Samples:
+        if self.bundled == "two_points":
+            features, target = np.array([[1.0], [-1.0]]), np.array([1, -1])
+        else:
+            from sklearn import datasets
+
+            load = getattr(datasets, f"load_{self.bundled}")
+            features, target = load(return_X_y=True)
+        where = f"data set '{self.name}'"
+        if features.shape[1] != self.features:
+            raise FedatlasError(
+                f"{where}: {self.features} features are declared, found {features.shape[1]}"
+            )
+        return Samples.numbered(self.labels_of(target, where), features.astype(np.float64))
 
 
 class Synthetic(Model):
-    """The numbers of the model that the module describes.
+    """Sparse rows like those of texts.
+
+    Features are as popular as words are (Zipf's law): p_j is inversely proportional to the rank of
+    feature j, ranks being dealt out at random. A row holds a Poisson number of words, each a
+    feature drawn by popularity, so that feature j is in a row with probability 1 - exp(-words p_j),
+    independently of the others; `words` is set so that these sum to the expected number of
+    non-zeros. A value is (1 + log count) log(1 + 1 / probability), as tf-idf; rows have unit norm.
+    The score of a row is its inner product with normal weights on few features, drawn by
+    popularity, centred and scaled by what calibration rows score. Binary labels are the sign of the
+    score, some flipped; regression labels are the score with normal noise, three deviations to each
+    side filling the declared range, clipped to it.
 
     non_zeros_per_row: the expected number. informative: of features that labels depend on.
     noise: the share of flipped labels (binary), or the deviation of the noise in units of that of
@@ -156,3 +191,182 @@ def _rows(model: _Model, rows: int, random: np.random.Generator) -> sparse.csr_a
     matrix.data = (1 + np.log(matrix.data)) * np.log1p(1 / model.probability[matrix.indices])
     matrix.data /= np.repeat(sparse.linalg.norm(matrix, axis=1), np.diff(matrix.indptr))
     return matrix
+
+
+class SyntheticNoise(Model):
+    """Noise ξ of known law, a number for each sample, whose mean in every block is declared.
+
+    Rows are dealt to as many consecutive blocks as there are means. The draws of a block are
+    centred, so that its mean is the declared one to rounding. For functions whose noise is part of
+    their definition, such as those of DP-GT's Remark 4.
+
+    law: of ξ. scale: of `laplace` the scale, whose square is half the variance; of `normal` the
+        deviation.
+    means: of the blocks; they sum to 0.
+    seed: of all splits.
+    """
+
+    seed: int = Field(ge=0)
+    law: Literal["laplace", "normal"]
+    scale: PositiveFloat
+    means: tuple[float, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _means_cancel(self) -> Self:
+        if abs(sum(self.means)) > 1e-12:
+            raise ValueError(f"means: must sum to 0, not to {sum(self.means):g}")
+        return self
+
+
+class SyntheticNoiseDataset(Dataset):
+    """synthetic_noise: the numbers of the model."""
+
+    files_of_split: ClassVar[Files] = "no files"
+    makes_labels: ClassVar[bool] = True
+
+    format: Literal["synthetic_noise"]
+    synthetic_noise: SyntheticNoise
+
+    @model_validator(mode="after")
+    def _blocks_are_equal(self) -> Self:
+        blocks = len(self.synthetic_noise.means)
+        for name, split in self.splits.items():
+            if not split.rows or split.rows % blocks:
+                raise ValueError(f"splits.{name}.rows: must be a multiple of the {blocks} means")
+        if self.features != 1 or self.task != "regression":
+            raise ValueError("a sample of noise has 'features: 1' and 'task: regression'")
+        return self
+
+    def read(self, split: str, raw: list[Path]) -> Samples:
+        return make_noise(self.synthetic_noise, split, self.splits[split].rows or 0)
+
+
+def make_noise(noise: SyntheticNoise, split: str, rows: int) -> Samples:
+    """Draw one split: features (rows, 1) hold ξ, labels are 0."""
+    random = named_stream(noise.seed, split)
+    blocks = (len(noise.means), rows // len(noise.means))
+    drawn = getattr(random, noise.law)(0.0, noise.scale, blocks)
+    drawn += np.array(noise.means)[:, None] - drawn.mean(axis=1, keepdims=True)
+    return Samples.numbered(np.zeros(rows), drawn.reshape(-1, 1))
+
+
+class SyntheticViews(Model):
+    """Solids seen from several sides, for trials without ModelNet40's views.
+
+    A sample is a solid of one of eight classes, its surface sampled by random points with normals.
+    Its three sides are scaled by factors of their own, of 0.6 to 1, and it is turned about the
+    vertical axis by a random angle. View v of n looks at it from 30° above, at an angle of 360°
+    v/n. A pixel is as bright as the nearest point that falls on it is turned to a light at the
+    viewer; empty pixels are 0.
+
+    seed: of all solids.
+    """
+
+    seed: int = Field(ge=0)
+
+
+class SyntheticViewsDataset(ImageDataset):
+    """synthetic_views: the seed. `shape` is (views, 1, height, width)."""
+
+    files_of_split: ClassVar[Files] = "no files"
+    image_axes: ClassVar[int] = 4
+
+    format: Literal["synthetic_views"]
+    synthetic_views: SyntheticViews
+
+    def read(self, split: str, raw: list[Path]) -> Samples:
+        """Classes take turns, so that all are about as frequent."""
+        rows, (views, _, height, width) = self.splits[split].rows or 0, self.shape
+        random = named_stream(self.synthetic_views.seed, split)
+        label = np.arange(rows) % len(SOLIDS)
+        pixels = np.empty((rows, views, height, width), np.uint8)
+        for number, solid in enumerate(label):
+            points, normals = surface(SOLIDS[solid], random)
+            sides = random.uniform(0.6, 1, 3)
+            normals = normals / sides
+            normals /= np.linalg.norm(normals, axis=1, keepdims=True)
+            turned = random.uniform(0, 2 * np.pi)
+            for view in range(views):
+                seen = _camera(turned + 2 * np.pi * view / views)
+                pixels[number, view] = shaded(points * sides @ seen, normals @ seen, height, width)
+        return Samples.numbered(self.labels_of(label, self.name), pixels.reshape(rows, -1))
+
+
+def surface(solid: str, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Points (p, 3) on a solid within the unit ball, z being up, and unit normals (p, 3)."""
+    angle = random.uniform(0, 2 * np.pi, POINTS)
+    around = np.stack([np.cos(angle), np.sin(angle), np.zeros(POINTS)], axis=1)
+    share = random.uniform(0, 1, POINTS)
+    up = np.array([0.0, 0.0, 1.0])
+    if solid == "ball":
+        normals = _directions(random)
+        return 0.8 * normals, normals
+    if solid == "torus":
+        tube = random.uniform(0, 2 * np.pi, POINTS)[:, None]
+        normals = np.cos(tube) * around + np.sin(tube) * up
+        return 0.55 * around + 0.25 * normals, normals
+    if solid == "capsule":
+        normals = _directions(random)
+        return 0.35 * normals + 0.5 * np.sign(normals[:, 2:]) * share[:, None] * up, normals
+    if solid == "cone":
+        normals = (around + 0.5 * up) / np.linalg.norm([1, 0.5])
+        radius = 0.65 * np.sqrt(share)[:, None]
+        return radius * around + (0.65 - 2 * radius) * up, normals
+    if solid == "cylinder":
+        cap = random.random(POINTS) < 0.25
+        height = np.where(cap, np.sign(share - 0.5), 2 * share - 1)[:, None]
+        radius = np.where(cap, np.sqrt(random.random(POINTS)), 1.0)[:, None]
+        normals = np.where(cap[:, None], height * up, around)
+        return 0.5 * radius * around + 0.75 * height * up, normals
+    if solid == "box":
+        return _box(np.array([0.55, 0.55, 0.55]), random)
+    if solid == "pyramid":
+        flat, normals = _box(np.array([0.55, 0.55, 0.55]), random)
+        flat[:, :2] *= (0.55 - flat[:, 2:]) / 1.1  # ever narrower upwards
+        return flat, normals
+    beams = np.array([[0.8, 0.2, 0.2], [0.2, 0.8, 0.2], [0.2, 0.2, 0.8]])  # cross
+    parts = [_box(beam, random) for beam in beams]
+    chosen = random.integers(0, 3, POINTS)
+    points, normals = (
+        np.stack(each)[chosen, np.arange(POINTS)] for each in zip(*parts, strict=True)
+    )
+    return points, normals
+
+
+def shaded(points: np.ndarray, normals: np.ndarray, height: int, width: int) -> np.ndarray:
+    """(height, width) uint8 of points (p, 3) seen along the first axis, from its positive end."""
+    column = np.floor((points[:, 1] + 1) / 2 * width).astype(int).clip(0, width - 1)
+    row = np.floor((1 - points[:, 2]) / 2 * height).astype(int).clip(0, height - 1)
+    light = 55 + 200 * normals[:, 0].clip(0, 1)
+    image = np.zeros((height, width), np.uint8)
+    order = np.argsort(points[:, 0])  # the nearest last, which stays
+    image[row[order], column[order]] = light[order].astype(np.uint8)
+    return image
+
+
+def _camera(angle: float) -> np.ndarray:
+    """(3, 3): rows of points times it are seen along the first axis."""
+    cos, sin = np.cos(angle), np.sin(angle)
+    about = np.array([[cos, sin, 0], [-sin, cos, 0], [0, 0, 1]])
+    cos, sin = np.cos(ELEVATION), np.sin(ELEVATION)
+    above = np.array([[cos, 0, -sin], [0, 1, 0], [sin, 0, cos]])
+    seen: np.ndarray = about.T @ above
+    return seen
+
+
+def _directions(random: np.random.Generator) -> np.ndarray:
+    """(p, 3) uniform unit vectors."""
+    drawn = random.standard_normal((POINTS, 3))
+    directions: np.ndarray = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+    return directions
+
+
+def _box(half: np.ndarray, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Points and normals of a box whose sides are twice `half`."""
+    points = random.uniform(-1, 1, (POINTS, 3)) * half
+    axis = random.integers(0, 3, POINTS)
+    sign = random.choice([-1.0, 1.0], POINTS)
+    rows, normals = np.arange(POINTS), np.zeros((POINTS, 3))
+    points[rows, axis] = sign * half[axis]
+    normals[rows, axis] = sign
+    return points, normals

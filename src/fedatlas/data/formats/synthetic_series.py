@@ -1,7 +1,7 @@
 """Made time series with the columns of a clinical benchmark, for trials without patients' data.
 
 Nothing here is fitted to patients, and nothing about patients can be read from it. The columns are
-those of `fedatlas.data.clinical`; what fills them is this model, per sample:
+those of `fedatlas.data.formats.clinical`; what fills them is this model, per sample:
 
 - Four hidden paths, one per system of organs, say how ill it is. Each is sqrt(0.3) times a path
   that all four share plus sqrt(0.7) times one of its own, and every such path is a level, plus a
@@ -28,8 +28,8 @@ from pydantic import Field
 
 from fedatlas.arithmetic.randomness import named_stream
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.data.clinical import CHANNELS, COLUMNS, SeriesDataset, encoded, listed
 from fedatlas.data.datasets import Files
+from fedatlas.data.formats.clinical import CHANNELS, COLUMNS, SeriesDataset, encoded, listed
 from fedatlas.schema.models import Model
 
 # Shares of variance of a path, at the last step, and of the shared path in a system's.

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedatlas.data.parquet import open_parquet, read_metadata
-from fedatlas.data.tables import features_from_table, to_array
+from fedatlas.data.tables import features_from_table, open_parquet, read_metadata, to_array
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.vertical.shards import PARTY_KEYS, PartyRows
 

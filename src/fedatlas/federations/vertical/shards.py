@@ -8,8 +8,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
-from fedatlas.data.parquet import PREPARED_KEYS, open_parquet, read_metadata
-from fedatlas.data.tables import features_from_table, to_array
+from fedatlas.data.tables import (
+    PREPARED_KEYS,
+    features_from_table,
+    open_parquet,
+    read_metadata,
+    to_array,
+)
 from fedatlas.errors import FedatlasError
 
 # The same in the files of all parties, and what each party has of its own.

@@ -1,12 +1,44 @@
-"""Raw labels → the values that the catalogue maps them to."""
+"""What readers of all formats share: opening files, numbers in text, and labels."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
 
 from fedatlas.errors import FedatlasError
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn errors of the system into FedatlasErrors that name the file."""
+    try:
+        yield
+    except OSError as error:
+        raise FedatlasError(
+            f"{error.filename or path}: cannot be read: {error.strerror or error}"
+        ) from error
+
+
+def text_lines(path: Path) -> list[str]:
+    """The lines of UTF-8 text, with or without a mark at its start; FedatlasError if it is none."""
+    try:
+        with reading(path):
+            return path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise FedatlasError(f"{path}: is not UTF-8 text: {error.reason}") from error
+
+
+def inside(folder: Path, relative: str) -> Path:
+    """The path below `folder`; FedatlasError if a link, which may lead out of it, is part of it."""
+    path = folder
+    for part in PurePosixPath(relative).parts:
+        path = path / part
+        if path.is_symlink():
+            raise FedatlasError(f"{path}: is a link; refused, unpack the archive again")
+    return path
 
 
 class UnknownLabel(FedatlasError):
