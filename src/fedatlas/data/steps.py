@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from fedatlas.data.catalogue import load_catalogue
-from fedatlas.data.checksums import LOCK
+from fedatlas.data.raw_files import LOCK
 from fedatlas.errors import FedatlasError, similar
 from fedatlas.schema.config import MIRROR_VARIABLE, home_expanded
 
@@ -49,9 +49,9 @@ def prepare_split(
     raw: its files, in order. train: the prepared training split to scale by. mirror, lock: see
     `download_file`.
     """
-    from fedatlas.data.origins import record_read
+    from fedatlas.data.catalogue import with_remedies
     from fedatlas.data.prepare import prepare
-    from fedatlas.data.remedies import with_remedies
+    from fedatlas.data.raw_files import record_read
 
     known = load_catalogue(*catalogue)
     entry, mirror = known[dataset], mirror or _mirror()
