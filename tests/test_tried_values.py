@@ -5,13 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pydantic import TypeAdapter
 
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.claims.tried_value import TriedValueTest
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.selection import Traces, choices, select
-from fedatlas.evaluation.verdicts import Verdict, judge
-from fedatlas.schema.claims import Claim, ClaimTest
+from fedatlas.schema.claims import CaseOutcome
 from fedatlas.schema.runs import Selection
 from judging import verdict
 from trace_factory import levels_trace
@@ -51,13 +50,10 @@ def by_point(traces: list[Any]) -> dict[str, Any]:
     return {trace.attrs["point"]: trace for trace in traces}
 
 
-def judged_apart(test: dict[str, Any], tuning: Traces, judged: Traces) -> Verdict:
+def judged_apart(test: dict[str, Any], tuning: Traces, judged: Traces) -> CaseOutcome:
     """Points are chosen on some traces, and judged on others."""
-    claim = Claim(
-        id="c", source="s", statement="t", test=TypeAdapter(ClaimTest).validate_python(test)
-    )
     chosen = choices(select(tuning, Selection()))
-    (only,) = judge("e", "p", [claim], Results(judged, chosen, 0.1))
+    (only,) = TriedValueTest(**test).judge(Results(judged, chosen, 0.1))
     return only
 
 
@@ -179,14 +175,6 @@ def test_a_larger_value_is_judged_against_the_other_runs_choice(levels, expected
     found = verdict(SELECTED, a=profile(*levels), b=SMALLER)
     assert found.outcome == expected
     assert "b 0.2; a: gradient_norm by rate: " in found.evidence
-
-
-def test_the_evidence_of_a_larger_value():
-    assert verdict(SELECTED, a=profile(0.1, 0.02, 0.1, 0.01), b=SMALLER).evidence == (
-        "chosen rate: a 0.4, b 0.2; a: gradient_norm by rate: 0.4 (best above) 0.01, 0.2 (best "
-        "up to 0.2) 0.0201; about half the gradient_norm (0.5 to 0.5); a factor of 1.05 counts; "
-        "chosen among 4 points; a at the edge of its grid in rate"
-    )
 
 
 @pytest.mark.parametrize(
