@@ -247,27 +247,27 @@ def _values(
     path: Path, table: CsvTable, converters: Mapping[str, Converter]
 ) -> Iterator[list[float]]:
     """The label and the values of each row."""
-    for line, fields in _rows(path, table, list(converters)):
-        values = []
-        for (name, convert), text in zip(converters.items(), fields, strict=True):
-            where = f"{path}:{line}: column '{name}'"
-            try:
-                value = convert(text)
-            except ValueError as problem:
-                shown = text if len(text) < 100 else f"{text[:100]}…"
-                message = f"{where}: {shown!r} {problem}"
-                if text.strip().lower() in USUAL_MISSING:
-                    hint = "list it as 'missing' under 'csv' if it stands for a missing value"
-                    raise FedatlasError(f"{message}; {hint}") from None
-                if name == table.label:
-                    raise UnknownLabel(message, text.strip()) from None
-                raise FedatlasError(message) from None
-            if math.isnan(value) and not table.drop_missing:
-                raise FedatlasError(
-                    f"{where} lacks a value; 'drop_missing: true' in the catalogue leaves such "
-                    "rows out"
-                )
-            values.append(value)
+    names, convert = list(converters), list(converters.values())
+    for line, fields in _rows(path, table, names):
+        values: list[float] = []
+        try:
+            values.extend(each(text) for each, text in zip(convert, fields, strict=True))
+        except ValueError as problem:
+            name, text = names[len(values)], fields[len(values)]
+            shown = text if len(text) < 100 else f"{text[:100]}…"
+            message = f"{path}:{line}: column '{name}': {shown!r} {problem}"
+            if text.strip().lower() in USUAL_MISSING:
+                hint = "list it as 'missing' under 'csv' if it stands for a missing value"
+                raise FedatlasError(f"{message}; {hint}") from None
+            if name == table.label:
+                raise UnknownLabel(message, text.strip()) from None
+            raise FedatlasError(message) from None
+        if not table.drop_missing and any(map(math.isnan, values)):
+            name = names[list(map(math.isnan, values)).index(True)]
+            raise FedatlasError(
+                f"{path}:{line}: column '{name}' lacks a value; 'drop_missing: true' in the "
+                "catalogue leaves such rows out"
+            )
         yield values
 
 
@@ -276,7 +276,8 @@ def _rows(path: Path, table: CsvTable, wanted: Sequence[str]) -> Iterator[tuple[
     csv.field_size_limit((1 << 31) - 1)
     # The mark that some programs write at the start of UTF-8 is no text.
     plain = codecs.lookup(table.encoding).name == "utf-8"
-    header = None if table.header is None else list(table.header)
+    header = table.header
+    places = [header.index(name) for name in wanted] if header else []
     blank, next_line = 0, 1
     try:
         with (
@@ -297,10 +298,10 @@ def _rows(path: Path, table: CsvTable, wanted: Sequence[str]) -> Iterator[tuple[
                     raise FedatlasError(f"{path}:{blank}: the line is blank")
                 elif header is None:
                     _check_header(f"{path}:{line}", row, table)
-                    header = row
+                    header, places = tuple(row), [row.index(name) for name in wanted]
                 else:
                     _check_width(f"{path}:{line}", row, len(header))
-                    yield line, [row[header.index(name)] for name in wanted]
+                    yield line, [row[place] for place in places]
     except csv.Error as error:
         raise FedatlasError(
             f"{path}:{next_line}: is not CSV text: {error}; 'quoting: none' under 'csv' takes "
