@@ -261,7 +261,7 @@ def _check_as_built(module: "nn.Module") -> None:
 
 
 def _last_layer(module: "nn.Module", samples: "torch.Tensor") -> str:
-    """What the network ends in that objectives apply: of all outputs alike; empty if nothing."""
+    """The function at the network's end that objectives apply themselves; empty if there is none."""
     import torch
 
     signs = torch.Generator().manual_seed(0)

@@ -108,7 +108,7 @@ def with_remedies(
 
 
 def _remedy_for_label(dataset: Dataset, label: str, described: Path) -> str:
-    """Where the data set's labels are listed, and what to add there."""
+    """Text: where the data set's labels are listed, and what to add there."""
     # In quotes unless YAML reads it as it is written, as it does not read 010.
     raw = label if re.fullmatch(r"-?(0|[1-9][0-9]*)", label) else as_listed(label)
     binary = dataset.classes is None

@@ -1,4 +1,4 @@
-"""What the catalogue says of a data set; each format adds its own options and its reader."""
+"""Entries of the catalogue: what all have in common; formats add their options and readers."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class Dataset(Model):
 
     @field_validator("labels", mode="before")
     @classmethod
-    def _labels_can_be_told_apart(cls, labels: Any) -> Any:
+    def _labels_differ(cls, labels: Any) -> Any:
         if not isinstance(labels, Mapping):
             return labels
         require_listable(labels)

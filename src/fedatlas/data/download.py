@@ -35,7 +35,7 @@ PAGE = re.compile(
     rb"(\xef\xbb\xbf)?\s*<(!--|!doctype\b|\?xml\b|(html|head|body|script)[\s>])", re.I
 )
 LFS_POINTER = b"version https://git-lfs.github.com/spec/"
-# Errors in JSON are short; larger documents are told by their type.
+# Errors in JSON are short; larger documents are known by their type.
 JSON_BYTES = 1 << 16
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Fetching:
-    """How files are fetched; FedatlasError if the mirror is no folder.
+    """Options of fetching files; FedatlasError if the mirror is no folder.
 
     mirror: a folder laid out by the `path` of raw files; what it holds is never downloaded.
     lock: JSON file with the recorded sums of files whose catalogue entry has none; read only.
@@ -77,7 +77,7 @@ def download(raw_file: RawFile, destination: Path, how: Fetching) -> None:
 
     The mirror comes first, then every url in order. `destination` becomes a folder exactly if
     it is to be unpacked, and replaces what was there. Beside it its origin is kept, unless the
-    catalogue states a checksum.
+    catalogue declares a checksum.
     Raises FedatlasError, and leaves `destination` as it was, when no source has the file, its
     checksum differs or it cannot be unpacked safely.
     """
@@ -278,7 +278,7 @@ def _check_evident(raw_file: RawFile, fetched: Path, source: str) -> None:
 
 
 def _remedy(raw_file: RawFile, failures: Iterable[FedatlasError], how: Fetching) -> str:
-    """What went wrong with each url and what the user can do about it."""
+    """Text: what went wrong with each url and what the user can do about it."""
     lines = [f"cannot get {raw_file.path}:"]
     lines += [f"- {failure}" for failure in failures]
     if how.mirror is not None:

@@ -1,4 +1,4 @@
-"""Raw files → one Parquet file per split, which says of itself what it holds."""
+"""Raw files → one Parquet file per split, whose metadata describe what it holds."""
 
 import logging
 import math
@@ -144,7 +144,7 @@ Scalings = dict[str, dict[str, Any] | None]
 
 
 def _scaling(dataset: Dataset, split: str, samples: Samples, train: Path | None) -> Scalings:
-    """How the split is scaled: the metadata `SCALING_KEYS` of split train."""
+    """The scaling of the split: the metadata `SCALING_KEYS` of split train."""
     for key in ("standardise", "normalise"):
         if getattr(dataset, key) and samples.is_sparse:
             raise FedatlasError(
@@ -174,19 +174,19 @@ def _scaling(dataset: Dataset, split: str, samples: Samples, train: Path | None)
 
 
 def _normalisation(dataset: Dataset, samples: Samples) -> ChannelScaling | None:
-    """Mean and deviation per channel of the values as stored, stated or those of the samples."""
-    stated = dataset.normalise
-    if stated is None:
+    """Mean and deviation per channel of the values as stored, declared or those of the samples."""
+    declared = dataset.normalise
+    if declared is None:
         return None
     assert dataset.shape is not None and dataset.channels is not None  # the catalogue's own rules
-    if stated.mean is None or stated.deviation is None:
+    if declared.mean is None or declared.deviation is None:
         # Each view is an image.
         images = samples.features.reshape(-1, math.prod(dataset.shape[-3:]))
         return channel_scaling_of(images, dataset.channels)
-    assert dataset.pixel_maximum is not None
+    maximum = dataset.pixel_maximum or 1
     return {
-        "mean": [dataset.pixel_maximum * mean for mean in stated.mean],
-        "deviation": [dataset.pixel_maximum * deviation for deviation in stated.deviation],
+        "mean": [maximum * mean for mean in declared.mean],
+        "deviation": [maximum * deviation for deviation in declared.deviation],
     }
 
 

@@ -45,8 +45,8 @@ class RawFile(Model):
     path: its place inside a mirror folder, with `/` as separator.
     urls: addresses in order of preference; a file without any comes from a mirror.
     checksum: of the bytes served, before any unpacking; None is recorded when the file was first
-        read, and a later one must be the same. Of a user's own file the record follows what the
-        mirror holds.
+        read, and a later one must be the same. For a user's own file the record follows what
+        the mirror holds.
     decompress: remove this compression from a single file.
     unpack: unpack the whole archive; the download then leaves a folder.
     archive, member: this file is served only as `member` of `archive`.
@@ -189,7 +189,7 @@ def record_read(files: Iterable[tuple[RawFile, Path]], lock: Path) -> None:
 
 
 State = tuple[str, int, int, int, int, int]
-"""What changes when a file is edited, replaced, or a link on the way to it is switched.
+"""A fingerprint that changes when a file is edited, replaced, or a link to it is switched.
 
 Its path with links resolved, device, inode, size, and times of its content and its inode in ns. A
 time may go back as well as forth: clocks differ, and an older file may replace a newer one.
@@ -204,7 +204,7 @@ def state_of(file: Path) -> State:
 
 
 class Origin(Model):
-    """What a copy was made of: kept beside each copy whose checksum the catalogue does not state.
+    """The origin of a copy, kept beside each copy whose checksum the catalogue does not declare.
 
     It tells whether a user's own file in a mirror is still the one that was copied, and holds the
     checksum to record once the copy was read.
@@ -221,7 +221,7 @@ class Origin(Model):
 
 
 def origin_file(copy: Path) -> Path:
-    """Where the origin of a copy is kept."""
+    """The file that keeps the origin of a copy."""
     return copy.with_name(f".{copy.name}.origin.json")
 
 
@@ -268,7 +268,7 @@ def content_of(raw_file: RawFile, mirror: Path | None, copy: Path, lock: Path = 
 def newer_content(
     raw_file: RawFile, mirror: Path | None, copy: Path
 ) -> tuple[Path, str, str] | None:
-    """Where a user's own file has changed since it was copied, its old and its new checksum.
+    """The place of a user's own file that changed since it was copied, its old and new checksum.
 
     Without a mirror it is looked for where it was. None if it is the same, or not there.
     """

@@ -1,4 +1,4 @@
-"""What readers of all formats share: opening files, numbers in text, and labels."""
+"""Helpers of all readers: opening files, numbers in text, and labels."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -66,7 +66,7 @@ class Listed:
         self._decimal = decimal
 
     def meaning(self, text: str) -> float | None:
-        """What the text means; None if it is not listed."""
+        """The meaning of the text; None if it is not listed."""
         text = text.strip()
         if text in self._texts:
             return self._texts[text]

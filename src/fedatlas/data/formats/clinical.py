@@ -31,7 +31,7 @@ from fedatlas.errors import FedatlasError
 
 @dataclass(frozen=True)
 class Channel:
-    """What is measured, under the benchmark's own name.
+    """A quantity that is measured, under the benchmark's own name.
 
     normal: what stands before the first measurement; of categories, one of them.
     categories: in the benchmark's order, which is no order of severity; empty for numbers.
@@ -133,7 +133,7 @@ class SeriesDataset(Dataset):
         return [first + column for first in steps for column in CONTINUOUS_COLUMNS]
 
     def standardisation(self, features: np.ndarray) -> Scaling:
-        """Of numbers over samples and steps; indicators get mean 0 and scale 1."""
+        """Scaling of numbers over samples and steps; indicators get mean 0 and scale 1."""
         steps = features.reshape(-1, COLUMNS)
         scaling = {"mean": [0.0] * COLUMNS, "scale": [1.0] * COLUMNS}
         for column in CONTINUOUS_COLUMNS:
@@ -177,7 +177,7 @@ REMEDY = "run the benchmark's scripts again"
 
 
 def _key(text: str) -> float | str:
-    """What categories are compared by: the number where there is one, else the trimmed text."""
+    """The key by which categories are compared: their number if they are one, else their text."""
     number = plain_number(text)
     return text.strip() if number is None else number
 

@@ -62,7 +62,7 @@ class OneHot(Model):
 
     @field_validator("values", mode="before")
     @classmethod
-    def _values_can_be_told_apart(cls, values: Any) -> Any:
+    def _values_differ(cls, values: Any) -> Any:
         require_listable(values if isinstance(values, list | tuple) else ())
         return values
 
@@ -113,7 +113,7 @@ class CsvTable(Model):
 
     @field_validator("missing", mode="before")
     @classmethod
-    def _codes_can_be_told_apart(cls, missing: Any) -> Any:
+    def _codes_differ(cls, missing: Any) -> Any:
         require_listable(missing if isinstance(missing, list | tuple) else ())
         return missing
 
@@ -196,7 +196,7 @@ class CsvDataset(Dataset):
         return list(range(len(self.csv.numeric)))
 
     def standardisation(self, features: np.ndarray) -> Scaling:
-        """Of numeric columns; indicators get mean 0 and scale 1."""
+        """Scaling of numeric columns; indicators get mean 0 and scale 1."""
         found, numbers = scaling_of(features, self.centre), len(self.numeric_columns)
         indicators = self.features - numbers
         return {
@@ -358,7 +358,7 @@ def _check_width(where: str, row: list[str], width: int) -> None:
 
 
 def _converters(table: CsvTable, labels: Mapping[Raw, float] | None) -> dict[str, Converter]:
-    """How to convert the label, the numeric and the encoded columns, in that order."""
+    """Converters of the label, the numeric and the encoded columns, in that order."""
     missing = Listed({"": math.nan, **dict.fromkeys(table.missing, math.nan)}, table.decimal)
 
     @lru_cache(REMEMBERED)

@@ -75,7 +75,7 @@ class ImageFiles(ImageDataset):
 
 
 class ImagePlaces(Model):
-    """Where a folder keeps the images of one split.
+    """The places of the images of one split in a folder.
 
     images: their folder; or, with `{class}` in the place of a class's name, that of each class.
     labels: a file that lists the name and the class of each image, one a line, a tab between.

@@ -135,34 +135,29 @@ class _Lines(io.BufferedReader):
             )
         previous = self._first - 1
         for field in fields[1:]:
-            index_text, colon, value_text = field.partition(":")
-            if not (colon and index_text and value_text):
-                raise FedatlasError(
-                    f"{where}: '{field}' is not index:value; is the line cut short?"
-                )
-            if not re.fullmatch(r"[+-]?[0-9]+", index_text):
-                raise FedatlasError(f"{where}: feature index '{index_text}' is not a whole number")
-            # Compared by length first: Python refuses to convert thousands of digits.
-            index = int(index_text) if len(index_text) < 20 else math.inf
-            if index < self._first:
-                hint = (
-                    ": state 'first_index: 0' if those of the file start at 0" if index == 0 else ""
-                )
-                raise FedatlasError(
-                    f"{where}: feature index {index_text}; indices start at {self._first}{hint}"
-                )
-            if index >= self._first + self._features:
-                declared = f"{self._features} features are declared, from {self._first} on"
-                raise FedatlasError(
-                    f"{where}: feature index {index_text}, but {declared}: raise 'features'"
-                )
-            if index == previous:
-                raise FedatlasError(f"{where}: feature index {index_text} occurs twice")
-            if index < previous:
-                raise FedatlasError(
-                    f"{where}: feature index {index_text} after {previous}; sort them"
-                )
-            previous = int(index)
-            value = plain_number(value_text)
-            if value is None or not math.isfinite(value):
-                raise FedatlasError(f"{where}: value '{value_text}' is not a finite number")
+            if problem := self._problem(field, previous):
+                raise FedatlasError(f"{where}: {problem}")
+            previous = int(field.partition(":")[0])
+
+    def _problem(self, field: str, previous: int) -> str | None:
+        """The fault of a pair that follows one of index `previous`; None if it is sound."""
+        index_text, colon, value_text = field.partition(":")
+        if not (colon and index_text and value_text):
+            return f"'{field}' is not index:value; is the line cut short?"
+        if not re.fullmatch(r"[+-]?[0-9]+", index_text):
+            return f"feature index '{index_text}' is not a whole number"
+        # Compared by length first: Python refuses to convert thousands of digits.
+        index = int(index_text) if len(index_text) < 20 else math.inf
+        if index < self._first:
+            hint = ": state 'first_index: 0' if those of the file start at 0" if index == 0 else ""
+            return f"feature index {index_text}; indices start at {self._first}{hint}"
+        if index >= self._first + self._features:
+            declared = f"{self._features} features are declared, from {self._first} on"
+            return f"feature index {index_text}, but {declared}: raise 'features'"
+        if index <= previous:
+            order = "occurs twice" if index == previous else f"after {previous}; sort them"
+            return f"feature index {index_text} {order}"
+        value = plain_number(value_text)
+        if value is None or not math.isfinite(value):
+            return f"value '{value_text}' is not a finite number"
+        return None

@@ -114,7 +114,7 @@ class SyntheticDataset(Dataset):
 
 @dataclass(frozen=True)
 class _Model:
-    """What all splits share.
+    """The part of the model that all splits share.
 
     popularity, probability, weights: (d,). words: expected number per row.
     centre, deviation: of the scores; the centre is the median, so that labels are balanced.

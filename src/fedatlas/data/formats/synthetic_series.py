@@ -76,7 +76,7 @@ class SyntheticSeriesDataset(SeriesDataset):
 
 @dataclass(frozen=True)
 class _Reading:
-    """How a channel depends on the paths.
+    """The dependence of a channel on the paths.
 
     system: the position in `SYSTEM_WEIGHTS`. loading: on that path, of -1 to 1; positive if values
     rise with illness. persistent: the share of the rest's variance that stays with a sample.
