@@ -261,7 +261,7 @@ def _check_as_built(module: "nn.Module") -> None:
 
 
 def _last_layer(module: "nn.Module", samples: "torch.Tensor") -> str:
-    """The function at the network's end that objectives apply themselves; empty if there is none."""
+    """The function at the network's end that is the objectives' to apply; empty if none is."""
     import torch
 
     signs = torch.Generator().manual_seed(0)
