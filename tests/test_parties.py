@@ -29,22 +29,17 @@ from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.parties import messages
 from fedatlas.federations.parties.block import BlockState, OwnBlock
-from fedatlas.federations.parties.group import PartyGroup
-from fedatlas.federations.parties.injected import InjectedTimes
-from fedatlas.federations.parties.launch import TRANSPORT_VARIABLE, carrier_of
-from fedatlas.federations.parties.log import TIMED, RoundLog
-from fedatlas.federations.parties.masks import PrivateMasks
-from fedatlas.federations.parties.messages import HEADER_BYTES
+from fedatlas.federations.parties.group import TRANSPORT_VARIABLE, PartyGroup, carrier_of
+from fedatlas.federations.parties.measured import staleness
+from fedatlas.federations.parties.messages import HEADER_BYTES, TIMED, RoundLog
 from fedatlas.federations.parties.network import ProcessNetwork
 from fedatlas.federations.parties.party import Party
-from fedatlas.federations.parties.staleness import staleness
 from fedatlas.federations.parties.transport import Transport
-from fedatlas.federations.parties.tree_sums import place_in
 from fedatlas.federations.vertical.counters import PartyCounters, ProcessCounters
+from fedatlas.federations.vertical.machines import InjectedTimes
 from fedatlas.federations.vertical.network import PartyNetwork
 from fedatlas.federations.vertical.problem import PartyProblem, UpdateRule
-from fedatlas.federations.vertical.ring import Ring
-from fedatlas.federations.vertical.secure_sum import two_trees
+from fedatlas.federations.vertical.secure_sum import PrivateMasks, Ring, place_in, two_trees
 from fedatlas.federations.vertical.shards import PartyRows, read_party_shards
 from fedatlas.schema.network_model import NetworkModel, RealMasks, RingMasks
 from fedatlas.schema.objectives import LinearObjective
@@ -58,7 +53,7 @@ from small_federations import share_out, specification
 ROWS, FEATURES, PARTIES, ACTIVE = 48, 10, 4, 2
 PARTITION = VerticalPartition(parties=PARTIES, active=ACTIVE, seed=0)
 WEIGHT = 0.05
-FRAMING = 4  # bytes of a length, by TCP
+FRAMING = 4  # bytes of a length, by sockets
 
 
 class Federation:
@@ -93,14 +88,14 @@ class Federation:
 
 
 @pytest.fixture(scope="module")
-def over_tcp():
+def over_sockets():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(TRANSPORT_VARIABLE, "tcp")
+        patch.setenv(TRANSPORT_VARIABLE, "sockets")
         yield
 
 
 @pytest.fixture(scope="module")
-def four(tmp_path_factory, over_tcp):
+def four(tmp_path_factory, over_sockets):
     federation = Federation(tmp_path_factory.mktemp("four"))
     yield federation
     federation.group.close()
@@ -260,10 +255,10 @@ def test_a_process_has_its_own_columns_only(dense):
 
 def test_mpi_is_asked_for_by_name_and_missed_by_name(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    assert carrier_of({}) == "tcp"
+    assert carrier_of({}) == "sockets"
     with pytest.raises(FedatlasError, match=r"no mpirun \(package openmpi-bin\)"):
         carrier_of({TRANSPORT_VARIABLE: "mpi"})
-    with pytest.raises(FedatlasError, match="must be auto, mpi or tcp"):
+    with pytest.raises(FedatlasError, match="must be auto, mpi or sockets"):
         carrier_of({TRANSPORT_VARIABLE: "pigeons"})
 
 
@@ -305,7 +300,7 @@ def children():
     return found
 
 
-def test_a_killed_party_ends_the_run_which_resumes(tmp_path, over_tcp, caplog):
+def test_a_killed_party_ends_the_run_which_resumes(tmp_path, over_sockets, caplog):
     before = set(children())
     partition = VerticalPartition(parties=2, active=1)
     label = np.where(np.arange(ROWS) % 3, 1.0, -1.0)
@@ -383,9 +378,6 @@ class Wire(Transport):
         return self.boxes[self.party].popleft() if self.boxes[self.party] else None
 
     def wait(self, seconds, control):
-        pass
-
-    def close(self):
         pass
 
 

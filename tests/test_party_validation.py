@@ -10,10 +10,8 @@ from matplotlib import pyplot as plt
 from experiment_files import BASE, load
 from fedatlas.cli.figures import validation_figure
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.parties.fitted import fitted_network
-from fedatlas.federations.parties.log import TIMED, RoundLog
-from fedatlas.federations.parties.measured import KEPT, Measured
-from fedatlas.federations.parties.staleness import Staleness
+from fedatlas.federations.parties.measured import KEPT, Measured, Staleness, fitted_network
+from fedatlas.federations.parties.messages import TIMED, RoundLog
 from fedatlas.plan.training import cores
 from fedatlas.schema.partitions import VerticalPartition
 from fedatlas.studies.validation import Pair, Run, read_pairs, tabulate

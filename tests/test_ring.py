@@ -10,12 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedatlas.arithmetic.kernels import splitmix
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.vertical.kernels import sums
 from fedatlas.federations.vertical.kernels.state import MaskLaw
-from fedatlas.federations.vertical.ring import Ring
-from fedatlas.federations.vertical.secure_sum import AggregationTree, Trees, two_trees
+from fedatlas.federations.vertical.secure_sum import AggregationTree, Ring, Trees, two_trees
 from fedatlas.schema.models import validated
 from fedatlas.schema.network_model import NetworkModel, RealMasks, RingMasks
 
@@ -109,13 +107,14 @@ def hidden(law: MaskLaw, shares: np.ndarray) -> tuple[list[bool], list[np.ndarra
     return fits, held
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def inlined(monkeypatch):
     """Compiled loops inline these; here they run as Python."""
     for name in ("bits", "unmasked_sum"):
         monkeypatch.setattr(sums, name, getattr(sums, name).py_func)
 
 
+@pytest.mark.usefixtures("inlined")
 @settings(deadline=None, max_examples=50)
 @given(rings_and_shares())
 def test_compiled_loops_compute_the_same(case):
@@ -128,6 +127,7 @@ def test_compiled_loops_compute_the_same(case):
         assert sums.revealed_sum.py_func(law, trees, *held) == exact_sum(ring, shares)
 
 
+@pytest.mark.usefixtures("inlined")
 def test_compiled_loops_tell_what_does_not_fit():
     ring = Ring(40, 4)
     fits, _ = hidden(
@@ -139,7 +139,7 @@ def test_compiled_loops_tell_what_does_not_fit():
 
 def bits_of_counters(count: int) -> np.ndarray:
     with np.errstate(over="ignore"):
-        return np.array([splitmix.bits.py_func(KEY, number) for number in range(count)], np.uint64)
+        return np.array([sums.bits.py_func(KEY, number) for number in range(count)], np.uint64)
 
 
 def test_numbers_of_counters_are_those_of_splitmix64():
@@ -147,11 +147,11 @@ def test_numbers_of_counters_are_those_of_splitmix64():
     words = [6457827717110365317, 3203168211198807973, 9817491932198370423]
     seed, drawn = np.uint64(1234567), range(1, 4)
     with np.errstate(over="ignore"):
-        assert [splitmix.bits.py_func(seed, number) for number in drawn] == words
-    assert [splitmix.uniform(seed, number) for number in drawn] == [
+        assert [sums.bits.py_func(seed, number) for number in drawn] == words
+    assert [sums.uniform(seed, number) for number in drawn] == [
         (word >> 11) / 2**53 for word in words
     ]
-    assert [splitmix.mask(seed, number) for number in drawn] == [
+    assert [sums.mask(seed, number) for number in drawn] == [
         (word >> 11) / 2**52 - 1 for word in words
     ]
 

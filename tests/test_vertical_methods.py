@@ -23,12 +23,11 @@ from fedatlas.algorithms.afsvrg_vp import AfsvrgVp
 from fedatlas.algorithms.vfb2_saga import Vfb2Saga
 from fedatlas.algorithms.vfb2_sgd import Vfb2Sgd
 from fedatlas.algorithms.vfb2_svrg import Vfb2Svrg
-from fedatlas.arithmetic.kernels import splitmix
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.vertical.algorithm import VerticalAlgorithm
 from fedatlas.federations.vertical.counters import PartyCounters
-from fedatlas.federations.vertical.kernels import events, updates
+from fedatlas.federations.vertical.kernels import blocks, events, sums
 from fedatlas.federations.vertical.kernels import state as at
 from fedatlas.federations.vertical.network import PartyNetwork, PartyState
 from fedatlas.federations.vertical.problem import PartyProblem
@@ -587,7 +586,7 @@ def test_missed_nonconvex_updates_are_made_at_once(missed, weight):
         (1e-3, 0.1, 1.0), (1e-6, 0.5, 2.0), (0, 1e-5, 1e-2)
     ):
         w, mean = scale * random.normal(), slope * random.normal()
-        found = updates.caught_up(weight, step_size, missed, w, mean)
+        found = blocks.caught_up(weight, step_size, missed, w, mean)
         expected = np.longdouble(w)
         for _ in range(missed):
             expected -= step_size * (mean + 2 * weight * expected / (1 + expected**2) ** 2)
@@ -737,7 +736,7 @@ def test_sums_go_up_the_trees_of_the_dominator_that_asked():
     data = make_data(case)
     data.x0[:] = data.y[:] = 0.0
     run = Run(case, data).round()
-    masks = np.array([1e10 * splitmix.mask(run.network._mask_laws[0].key, k) for k in range(15)])
+    masks = np.array([1e10 * sums.mask(run.network._mask_laws[0].key, k) for k in range(15)])
     for dominator, theta in enumerate(run.state.queues.own[:, at.SLOPE]):
         own = masks[5 * dominator : 5 * dominator + 5]
         climbs = {root: [climbed(tree, own) for tree in two_trees(5, root)] for root in range(3)}

@@ -91,7 +91,7 @@ class RealMasks(Model):
 
 
 class RingMasks(Model):
-    """Masks that are uniform on the integers modulo 2^64, see `federations.vertical.ring`.
+    """Masks that are uniform on the integers modulo 2^64, see `federations.vertical.secure_sum`.
 
     fraction_bits: f; shares are rounded to multiples of 2^-f. A larger f rounds less and leaves
     room for smaller shares only: below 2^(63 − f) / q.

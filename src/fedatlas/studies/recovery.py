@@ -42,7 +42,7 @@ from fedatlas.evaluation.recovery_table import (
     UNKNOWN,
     Row,
 )
-from fedatlas.federations.vertical.ring import Ring
+from fedatlas.federations.vertical.secure_sum import Ring
 from fedatlas.federations.vertical.shards import PartyRows
 from fedatlas.schema.network_model import RealMasks, RingMasks
 from fedatlas.schema.objectives import LinearObjective, Loss, Regulariser

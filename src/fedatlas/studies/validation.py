@@ -17,10 +17,9 @@ import numpy as np
 
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.context import shard_files
-from fedatlas.federations.parties.fitted import fitted_network
 from fedatlas.federations.parties.group import PartyGroup
-from fedatlas.federations.parties.log import TIMED
-from fedatlas.federations.parties.measured import DELAYS
+from fedatlas.federations.parties.measured import DELAYS, fitted_network
+from fedatlas.federations.parties.messages import TIMED
 from fedatlas.federations.parties.network import ProcessNetwork
 from fedatlas.federations.vertical.counters import PartyCounters, ProcessCounters
 from fedatlas.federations.vertical.kernels import state as at

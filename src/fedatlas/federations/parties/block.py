@@ -5,10 +5,15 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from fedatlas.arithmetic.kernels.formulas import LOSS_CODES, LinearModel
+from fedatlas.arithmetic.kernels.formulas import LOSS_CODES, LinearModel, loss_derivative
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.parties.kernels.own_block import own_share, own_update, settle, slope_of
-from fedatlas.federations.vertical.kernel_arguments import kernel_blocks, kernel_rule
+from fedatlas.federations.vertical.kernels.blocks import (
+    kernel_blocks,
+    kernel_rule,
+    settle_block,
+    share,
+    update,
+)
 from fedatlas.federations.vertical.kernels.state import Rule
 from fedatlas.federations.vertical.problem import UpdateRule
 from fedatlas.federations.vertical.shards import PartyRows
@@ -42,7 +47,7 @@ class OwnBlock:
 
     def __init__(self, rows: PartyRows, objective: LinearObjective) -> None:
         """rows: one block, with labels if the party is active."""
-        self._objective = objective
+        self._objective, self._loss = objective, LOSS_CODES[objective.loss]
         self._model = LinearModel(rows.features, rows.label, objective)
         blocks, widths = kernel_blocks(rows)
         self._rows, self._labels = blocks[:-1], blocks.labels
@@ -65,24 +70,29 @@ class OwnBlock:
 
         A rule with a reference needs one of all samples before the first update.
         """
-        self._refers = rule.reference != "none"
+        self._refers, self._renews = rule.reference != "none", rule.reference == "table"
         self._rule = kernel_rule(rule, self._objective, is_sparse=self._sparse)
 
     def share(self, row: int) -> float:
         """w_ℓ·x_{i,ℓ} of the block as it stands."""
-        found: float = own_share(row, *self._rows, *self._moving)
+        found: float = share(0, row, *self._rows, self._rule, *self._moving)
         return found
 
     def slope(self, row: int, margin: float) -> float:
         """ϑ at the margin of a sample, of which the party must have the label."""
-        found: float = slope_of(LOSS_CODES[self._objective.loss], margin, self._labels[row])
+        found: float = loss_derivative(self._loss, margin, self._labels[row])
         return found
 
     def update(self, row: int, slope: float) -> None:
         """One update by ϑ of a sample."""
         if self._refers and not len(self._reference):
             raise FedatlasError("an update needs a reference: make a full pass before it")
-        own_update(row, slope, self._reference, self.samples, *self._rows, *self._moving)
+        difference = slope
+        if self._refers:
+            difference = slope - self._reference[row]
+            if self._renews:
+                self._reference[row] = slope
+        update(0, row, difference, *self._rows, self._rule, self.samples, *self._moving)
         self.applied += 1
 
     def shares(self) -> np.ndarray:
@@ -102,7 +112,12 @@ class OwnBlock:
     def settle(self) -> None:
         """Give sparse coordinates the updates that they have missed."""
         if self._sparse and self._rule is not None:
-            settle(self._rows[0], *self._moving)
+            columns = 0, len(self.w)
+            scales = self._scale[0], self._drift[0]
+            settle_block(
+                *columns, self.applied, self._rule, *scales, self._touched, self.w, self._mean
+            )
+            self._scale[0], self._drift[0] = 1.0, 0.0
 
     @property
     def state(self) -> BlockState:
@@ -112,7 +127,4 @@ class OwnBlock:
 
     @property
     def _moving(self) -> tuple[object, ...]:
-        return (
-            *(self._rule, self._scale, self._drift, self._touched, self.applied),
-            *(self.w, self._mean),
-        )
+        return self._scale, self._drift, self._touched, self.applied, self.w, self._mean

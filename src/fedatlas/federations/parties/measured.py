@@ -1,12 +1,80 @@
-"""What rounds measured, summed up: bounded, whatever the length of a run."""
+"""What parties noted of rounds: how stale reads and updates were, and how long things took.
+
+Clocks of parties are compared: on one machine they are one; across nodes they must be synchronised
+to better than a message's time. What is kept is bounded, whatever the length of a run.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
 
-from fedatlas.federations.parties.log import TIMED, RoundLog
-from fedatlas.federations.parties.staleness import Staleness
+from fedatlas.errors import FedatlasError
+from fedatlas.federations.parties.messages import TIMED, RoundLog
+from fedatlas.schema.network_model import MeasuredTimes, NetworkModel, relative_times
+
+
+class Staleness(NamedTuple):
+    """Of one round.
+
+    read_delays (reads,): decided updates of a block that a read of it lacked, as the simulator
+    counts. update_delays (updates,): updates of a block between a read and the update by its ϑ.
+    tau_1 (dominated updates,), tau_2 (collaborative updates,): in global iterations as VFB² numbers
+    them, "after read": one for every sum that a dominator finishes and one for every collaborative
+    update that begins. tau_1: iterations from the first whose update the reads of a sum lacked to
+    that sum, 0 if they lacked none; a block is taken to apply updates in the order of iterations.
+    tau_2: iterations from a dominator's sum to a collaborative update by its ϑ. sum_delays
+    (dominated updates,): read delays of all shares of a sum together.
+    """
+
+    read_delays: np.ndarray
+    update_delays: np.ndarray
+    tau_1: np.ndarray
+    tau_2: np.ndarray
+    sum_delays: np.ndarray
+
+
+def staleness(logs: Sequence[RoundLog], before: Sequence[int], backward: bool) -> Staleness:
+    """Compare the notes of all parties.
+
+    before: updates that each block had had when the round began. backward: whether ϑ went to all.
+    """
+    dominators = np.concatenate(
+        [np.full(len(log.decisions), party) for party, log in enumerate(logs)]
+    )
+    iterations, times = np.concatenate([log.decisions for log in logs]).T
+    # (dominator, iteration) → place in `times`.
+    places = {
+        (int(dominator), int(iteration)): place
+        for place, (dominator, iteration) in enumerate(zip(dominators, iterations, strict=True))
+    }
+    read_delays, of_sums = [], np.zeros(len(times), np.int64)
+    first_lacked = times.copy()
+    collaborative = []
+    for party, log in enumerate(logs):
+        own = dominators == party
+        meant = np.sort(times if backward else times[own])
+        found = np.array([places[int(a), int(b)] for a, b in log.reads[:, :2]], dtype=np.int64)
+        had = log.reads[:, 2] - before[party]
+        read_delays.append(np.searchsorted(meant, times[found]) - had)
+        np.add.at(of_sums, found, read_delays[-1])
+        applied = np.array([places[int(a), int(b)] for a, b in log.applications[:, :2]], np.int64)
+        by_others = dominators[applied] != party if len(applied) else np.zeros(0, bool)
+        collaborative.append((times[applied[by_others]], log.applications[by_others, 2]))
+        # Iterations at this block so far: own sums, and others' updates when they begin.
+        numbered = np.sort(np.concatenate([times[own], log.applications[by_others, 2]]))
+        lacking = np.searchsorted(numbered, times[found]) > had
+        np.minimum.at(first_lacked, found[lacking], numbered[had[lacking].astype(np.int64)])
+    summed, begun = (np.concatenate(parts) for parts in zip(*collaborative, strict=True))
+    numbered = np.sort(np.concatenate([times, begun]))
+    return Staleness(
+        np.concatenate(read_delays),
+        np.concatenate([log.applications[:, 3] for log in logs]).astype(np.int64),
+        np.searchsorted(numbered, times) - np.searchsorted(numbered, first_lacked),
+        np.searchsorted(numbered, begun) - np.searchsorted(numbered, summed),
+        of_sums,
+    )
+
 
 KEPT = 256  # times of one kind and party that are kept
 LONGEST = 256  # delays from here on are counted as one
@@ -72,3 +140,37 @@ class Measured(NamedTuple):
         chosen = places < KEPT
         kept[places[chosen]] = rest[chosen]
         self.noted[kind, party] += len(times)
+
+
+def fitted_network(measured: Measured, widths: np.ndarray, threads: int | None) -> NetworkModel:
+    """The network model that takes as long as what was measured, and varies as that did.
+
+    widths: (q,) features of each party, per row if rows are sparse. A share and an update take one
+    time in the model, so theirs are averaged; the last party is the straggler, as in the model.
+    Means, since a run's time is a sum of them: medians would leave out what a busy machine adds.
+    Single times are drawn from the measured ones, over the mean of their party and kind.
+    Raises FedatlasError if too little was measured.
+    """
+    if len(widths) < 2 or not measured.noted[:2].sum(axis=0).all():
+        raise FedatlasError("a network is fitted to two or more parties, all of which took part")
+    shares, updates, messages = (measured.seconds[TIMED.index(name)] for name in TIMED)
+    own = np.nanmean([_means(shares), _means(updates)], axis=0)
+    groups = [kept.tolist() for kept in (*_kept(shares), *_kept(updates)) if len(kept)]
+    per_feature = float(np.median(own[:-1] / widths[:-1]))
+    return NetworkModel(
+        seconds_per_feature=max(per_feature, 1e-9),
+        compute=MeasuredTimes(kind="measured", times=relative_times(groups)),
+        latency=max(float(np.nanmean(messages)), 1e-9),
+        straggler=max(float(own[-1] / widths[-1]) / per_feature, 1.0),
+        threads=threads,
+    )
+
+
+def _means(times: np.ndarray) -> np.ndarray:
+    """Of every party, NaN of those without any."""
+    return np.array([values.mean() if len(values) else np.nan for values in _kept(times)])
+
+
+def _kept(times: np.ndarray) -> list[np.ndarray]:
+    """Of every party."""
+    return [values[np.isfinite(values)] for values in times]

@@ -14,10 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from fedatlas.federations.parties.block import BlockState
-from fedatlas.federations.parties.commands import Report, Traffic
 from fedatlas.federations.parties.group import PartyGroup
-from fedatlas.federations.parties.measured import Measured
-from fedatlas.federations.parties.staleness import staleness
+from fedatlas.federations.parties.measured import Measured, staleness
+from fedatlas.federations.parties.messages import Report, Traffic
 from fedatlas.federations.vertical.counters import ProcessCounters
 from fedatlas.federations.vertical.problem import PartyProblem, UpdateRule
 

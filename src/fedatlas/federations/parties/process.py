@@ -7,7 +7,6 @@ import argparse
 import os
 import select
 import signal
-import socket
 import time
 import traceback
 from multiprocessing.connection import Connection
@@ -16,11 +15,10 @@ from typing import Any
 
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.parties.block import OwnBlock
-from fedatlas.federations.parties.commands import (
+from fedatlas.federations.parties.messages import (
     Failed,
     Hello,
     Load,
-    Meet,
     Pass,
     Report,
     Round,
@@ -31,11 +29,11 @@ from fedatlas.federations.parties.commands import (
     connected,
     key_of_group,
 )
-from fedatlas.federations.parties.injected import InjectedTimes
-from fedatlas.federations.parties.masks import PrivateMasks
-from fedatlas.federations.parties.own_rows import OwnRows, read_own_rows
 from fedatlas.federations.parties.party import Party
-from fedatlas.federations.parties.transport import TcpTransport, Transport
+from fedatlas.federations.parties.transport import MpiTransport, SocketTransport, Transport
+from fedatlas.federations.vertical.machines import InjectedTimes
+from fedatlas.federations.vertical.secure_sum import PrivateMasks
+from fedatlas.federations.vertical.shards import OwnRows, read_own_rows
 from fedatlas.schema.network_model import NetworkModel
 
 _IDLE = 1.0  # s, the longest sleep
@@ -48,6 +46,9 @@ def main() -> None:
     options.add_argument("--shard", type=Path, required=True, help="the party's own file")
     options.add_argument("--control", required=True, help="HOST:PORT of the launching process")
     options.add_argument("--mpi", action="store_true", help="send by MPI, started by mpirun")
+    options.add_argument(
+        "--sockets", type=int, nargs="*", default=(), help="descriptors of ends, by other party"
+    )
     told = options.parse_args()
     # The launching process notes signals, ends its round and closes the channel.
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -58,7 +59,16 @@ def main() -> None:
         own = read_own_rows(told.shard)
         if own.party != told.party:
             raise FedatlasError(f"{told.shard}: is of party {own.party}, not {told.party}")
-        _serve(control, own, _met(control, own, told.mpi))
+        transport: Transport
+        if told.mpi:
+            transport = MpiTransport()
+            if transport.rank != own.party:
+                raise FedatlasError(f"party {own.party} was started as rank {transport.rank}")
+        else:
+            others = [other for other in range(own.parties) if other != own.party]
+            transport = SocketTransport(dict(zip(others, told.sockets, strict=True)))
+        control.send(Hello(own.party, os.getpid()))
+        _serve(control, own, transport)
     except (EOFError, ConnectionError):  # the launching process has ended
         os._exit(0)
     except FedatlasError as error:
@@ -67,25 +77,6 @@ def main() -> None:
     except Exception:
         control.send(Failed(traceback.format_exc()))
         os._exit(1)
-
-
-def _met(control: Connection, own: OwnRows, mpi: bool) -> Transport:
-    """Say hello, and connect to the others."""
-    if mpi:
-        from fedatlas.federations.parties.mpi_transport import MpiTransport
-
-        if MpiTransport.rank() != own.party:
-            raise FedatlasError(f"party {own.party} was started as rank {MpiTransport.rank()}")
-        control.send(Hello(own.party, os.getpid(), None))
-        control.recv()
-        transport: Transport = MpiTransport()
-    else:
-        server = socket.create_server(("127.0.0.1", 0))
-        control.send(Hello(own.party, os.getpid(), server.getsockname()))
-        meet: Meet = control.recv()
-        transport = TcpTransport(own.party, server, meet.addresses, key_of_group())
-    control.send("ready")
-    return transport
 
 
 def _set_up(control: Connection, own: OwnRows, transport: Transport, setup: Setup) -> Party:
@@ -127,7 +118,7 @@ def _serve(control: Connection, own: OwnRows, transport: Transport) -> None:
                 elif isinstance(command, Load):
                     party.block.load(command.state)
                 elif isinstance(command, Setup):
-                    transport.forget_counts()
+                    transport.handed_bytes = transport.handed_messages = 0
                     party = _set_up(control, own, transport, command)
                 control.send("ready")
         if party.applied_all(updates) or (passing and party.referred):

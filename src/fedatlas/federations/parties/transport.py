@@ -1,20 +1,22 @@
-"""How messages get from one party to another: one small interface, and TCP on one machine.
+"""How messages get from one party to another: by sockets on one machine, or by MPI.
 
-`mpi_transport` is the other implementation. Nothing else knows which of the two carries it.
+Nothing else knows which of the two carries them.
 """
 
-import hmac
 import select
 import socket
 import struct
+import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping
+
+import numpy as np
 
 _LENGTH = struct.Struct("<I")
-_HELLO = struct.Struct("<32sI")
 _CHUNK = 1 << 16
-_SECONDS_TO_CONNECT = 60.0
+# Between two looks for a message by MPI, which knows no wait that lets the core go.
+_SHORTEST, _LONGEST = 1e-5, 1e-4  # s
 
 
 class Transport(ABC):
@@ -24,11 +26,6 @@ class Transport(ABC):
     """
 
     def __init__(self) -> None:
-        """Nothing has been sent."""
-        self.handed_bytes = self.handed_messages = 0
-
-    def forget_counts(self) -> None:
-        """Count from 0 again."""
         self.handed_bytes = self.handed_messages = 0
 
     def send(self, party: int, message: bytes) -> None:
@@ -38,67 +35,41 @@ class Transport(ABC):
 
     @abstractmethod
     def _hand_over(self, party: int, message: bytes) -> int:
-        """How many bytes it took."""
+        """Send the message; return how many bytes it took."""
 
     @abstractmethod
     def receive(self) -> tuple[int, bytes] | None:
-        """A sender and its message, of any party, if one has arrived; never waits."""
+        """Return a sender and its message, of any party, if one has arrived; never waits."""
 
     @abstractmethod
     def wait(self, seconds: float, control: int) -> None:
-        """Until a message has arrived, the file descriptor can be read, or the time is over."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """No more messages."""
+        """Return when a message has arrived, the descriptor can be read, or the time is over."""
 
 
 class _Peer:
-    """One connection: what has arrived in part, and what the kernel has not taken yet."""
+    """One end of a connection: what has arrived in part, and what the kernel has not taken yet."""
 
-    def __init__(self, connection: socket.socket) -> None:
-        connection.setblocking(False)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.socket, self.arrived, self.leaving = connection, bytearray(), bytearray()
+    def __init__(self, descriptor: int) -> None:
+        self.socket = socket.socket(fileno=descriptor)
+        self.socket.setblocking(False)
+        self.arrived, self.leaving = bytearray(), bytearray()
 
 
-class TcpTransport(Transport):
-    """Processes of one machine, each connected to each other by a socket on localhost."""
+class SocketTransport(Transport):
+    """Processes of one machine, connected in pairs by the process that started them."""
 
-    def __init__(
-        self, party: int, server: socket.socket, addresses: Sequence[tuple[str, int]], key: bytes
-    ) -> None:
-        """Connect to all others; returns when all have connected.
-
-        server: this party's listening socket. addresses: of all parties' servers. key: 32 bytes
-        that only parties of the group know.
-        """
+    def __init__(self, descriptors: Mapping[int, int]) -> None:
+        """descriptors: of this party's end of each connection, by the other party."""
         super().__init__()
         self._inbox: deque[tuple[int, bytes]] = deque()
-        found: dict[int, socket.socket] = {}
-        for other in range(party):
-            connection = socket.create_connection(addresses[other], _SECONDS_TO_CONNECT)
-            connection.sendall(_HELLO.pack(key, party))
-            found[other] = connection
-        server.settimeout(_SECONDS_TO_CONNECT)
-        while len(found) < len(addresses) - 1:
-            connection, _ = server.accept()
-            connection.settimeout(_SECONDS_TO_CONNECT)
-            hello = connection.recv(_HELLO.size, socket.MSG_WAITALL)
-            if len(hello) == _HELLO.size and hmac.compare_digest(hello[:32], key):
-                found[_HELLO.unpack(hello)[1]] = connection
-            else:
-                connection.close()
-        server.close()
-        self._peers = {other: _Peer(connection) for other, connection in found.items()}
-        self._by_descriptor = {peer.socket.fileno(): other for other, peer in self._peers.items()}
+        self._peers = {party: _Peer(number) for party, number in descriptors.items()}
+        self._parties = {number: party for party, number in descriptors.items()}
 
     def _hand_over(self, party: int, message: bytes) -> int:
         framed = _LENGTH.pack(len(message)) + message
-        peer = self._peers.get(party)
-        if peer is not None:
-            peer.leaving += framed
-            self._flush(party, peer)
+        if party in self._peers:
+            self._peers[party].leaving += framed
+            self._flush(party)
         return len(framed)
 
     def receive(self) -> tuple[int, bytes] | None:
@@ -110,28 +81,21 @@ class TcpTransport(Transport):
         if not self._inbox:
             self._poll(seconds, control)
 
-    def close(self) -> None:
-        for peer in self._peers.values():
-            peer.socket.close()
-
     def _poll(self, seconds: float, *others: int) -> None:
-        blocked = [peer.socket for peer in self._peers.values() if peer.leaving]
+        blocked = [peer.socket.fileno() for peer in self._peers.values() if peer.leaving]
         readable, writable, _ = select.select(
-            [*self._by_descriptor, *others], blocked, [], max(seconds, 0.0)
+            [*self._parties, *others], blocked, [], max(seconds, 0.0)
         )
-        for connection in writable:
-            party = self._by_descriptor[connection.fileno()]
-            self._flush(party, self._peers[party])
+        for descriptor in writable:
+            self._flush(self._parties[descriptor])
         for descriptor in readable:
-            if descriptor in self._by_descriptor:
-                self._read(self._by_descriptor[descriptor])
+            if descriptor in self._parties:
+                self._read(self._parties[descriptor])
 
     def _read(self, party: int) -> None:
         peer = self._peers[party]
         try:
             found = peer.socket.recv(_CHUNK)
-        except BlockingIOError:
-            return
         except ConnectionError:
             found = b""
         if not found:
@@ -147,7 +111,8 @@ class TcpTransport(Transport):
             start = end
         del peer.arrived[:start]
 
-    def _flush(self, party: int, peer: _Peer) -> None:
+    def _flush(self, party: int) -> None:
+        peer = self._peers[party]
         try:
             del peer.leaving[: peer.socket.send(peer.leaving)]
         except BlockingIOError:
@@ -156,7 +121,49 @@ class TcpTransport(Transport):
             self._lose(party)
 
     def _lose(self, party: int) -> None:
-        """A party has ended. The launching process sees that, too, and says which."""
+        """Forget a party that has ended; the launching process sees that, too, and says which."""
         peer = self._peers.pop(party)
-        del self._by_descriptor[peer.socket.fileno()]
+        del self._parties[peer.socket.fileno()]
         peer.socket.close()
+
+
+class MpiTransport(Transport):
+    """Point-to-point messages of all processes of one `mpirun`; a party is its rank."""
+
+    def __init__(self) -> None:
+        """Start MPI, with a communicator that is a copy, so that nothing else can meddle."""
+        super().__init__()
+        import mpi4py
+
+        mpi4py.rc.threads = False  # one thread sends and receives
+        from mpi4py import MPI
+
+        self._mpi, self._all, self._status = MPI, MPI.COMM_WORLD.Dup(), MPI.Status()
+        self.rank = int(self._all.Get_rank())
+        # MPI reads a message until its request is complete.
+        self._leaving: list[tuple[MPI.Request, bytes]] = []
+
+    def _hand_over(self, party: int, message: bytes) -> int:
+        self._leaving = [(sent, kept) for sent, kept in self._leaving if not sent.Test()]
+        self._leaving.append((self._all.Isend([message, self._mpi.BYTE], dest=party), message))
+        return len(message)
+
+    def _has_arrived(self) -> bool:
+        any_sender, any_tag = self._mpi.ANY_SOURCE, self._mpi.ANY_TAG
+        return bool(self._all.Iprobe(any_sender, any_tag, self._status))
+
+    def receive(self) -> tuple[int, bytes] | None:
+        if not self._has_arrived():
+            return None
+        sender = self._status.Get_source()
+        message = np.empty(self._status.Get_count(self._mpi.BYTE), np.uint8)
+        self._all.Recv([message, self._mpi.BYTE], source=sender)
+        return sender, message.tobytes()
+
+    def wait(self, seconds: float, control: int) -> None:
+        until, pause = time.monotonic() + seconds, _SHORTEST
+        while not self._has_arrived():
+            left = until - time.monotonic()
+            if left <= 0 or select.select([control], [], [], min(pause, left))[0]:
+                return
+            pause = min(2 * pause, _LONGEST)

@@ -58,20 +58,23 @@ import numpy as np
 
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.vertical.counters import PartyCounters
-from fedatlas.federations.vertical.kernel_arguments import kernel_blocks, kernel_rule
 from fedatlas.federations.vertical.kernels import events, sums, times
 from fedatlas.federations.vertical.kernels import state as at
+from fedatlas.federations.vertical.kernels.blocks import (
+    Step,
+    compiled_move,
+    kernel_blocks,
+    kernel_rule,
+)
 from fedatlas.federations.vertical.kernels.state import (
     MaskLaw,
     Queues,
     Scratch,
     Tally,
 )
-from fedatlas.federations.vertical.kernels.steps import Step, compiled_move
 from fedatlas.federations.vertical.machines import NANOSECONDS, laws_of, timing_of
 from fedatlas.federations.vertical.problem import BlockStep, PartyProblem, UpdateRule
-from fedatlas.federations.vertical.ring import Ring
-from fedatlas.federations.vertical.secure_sum import two_trees
+from fedatlas.federations.vertical.secure_sum import Ring, two_trees
 from fedatlas.federations.vertical.shards import PartyRows
 from fedatlas.schema.network_model import NetworkModel, RealMasks, RingMasks
 from fedatlas.schema.objectives import LinearObjective, Regulariser

@@ -1,28 +1,86 @@
-"""The two trees of secure sums, and what the parties can find out from their part in them.
+"""Secure sums of shares (VFB², arXiv:2103.00958, Algorithm 1, Definition 4 and appendix B).
 
-Source: VFB² (arXiv:2103.00958), Algorithm 1, Definition 4 and appendix B. Party ℓ adds a random
-mask δ_ℓ to its share o_ℓ = w_ℓ·x_ℓ; Σ(o_ℓ + δ_ℓ) goes up one tree, Σδ_ℓ another, and the
-difference of the two is the sum of the shares.
+Party ℓ adds a random mask δ_ℓ to its share o_ℓ = w_ℓ·x_ℓ; Σ(o_ℓ + δ_ℓ) goes up one tree, Σδ_ℓ
+another, and the difference of the two is the sum of the shares. Here are the trees, what parties
+can find out from their part in them, masks, and one party's part in a sum.
 
-The paper states no law of the masks. Ours are independent for every party and sum. Real ones are
-uniform on [-scale, scale]: shares a and b then give masked shares whose laws are
-|a - b| / (2 scale) apart in total variation. A larger scale hides more and costs digits, since the
-rounding error grows with it, but no law hides a real number perfectly. Masks in a finite ring do
-(`vertical.ring`). What colluders can compute is the same for both: the parties below the nodes of
-two trees are the rows of a totally unimodular matrix (Edmonds 1970), so elimination needs no
-division (tested modulo 2). This simulates the messages of the protocol, it does not protect
-anything.
+The paper says nothing of the masks' distribution. Ours are independent for every party and sum.
+Real ones are uniform on [-scale, scale]: shares a and b then give masked shares whose distributions
+are |a - b| / (2 scale) apart in total variation. A larger scale hides more and costs digits, since
+the rounding error grows with it, but nothing added to a real number hides it perfectly. Masks in a
+ring do: a share becomes the nearest multiple of 2^-f, as an integer modulo 2^64 in two's
+complement; a mask is uniform on all 2^64 integers, and so is a masked share, whatever the share is.
+Masks cancel exactly, in any order of addition. What is left is the rounding of shares: a sum of q
+is off by at most q · 2^-(f + 1). The compiled loops of `kernels.sums` compute the same with their
+own masks, whose pseudo-random numbers, as NumPy's, suit simulations only.
 
-Parties are counted from 0; the paper counts from 1.
+What colluders can compute is the same for both: the parties below the nodes of two trees are the
+rows of a totally unimodular matrix (Edmonds 1970), so elimination needs no division (tested modulo
+2). Parties are counted from 0; the paper counts from 1.
 """
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedatlas.errors import FedatlasError
+from fedatlas.schema.network_model import Masks, RingMasks
+
+_BITS = 64
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Fixed point modulo 2^64 for sums over some parties.
+
+    fraction_bits: f, binary digits after the point. parties: q, terms of a sum.
+    """
+
+    fraction_bits: int
+    parties: int
+
+    @property
+    def steps(self) -> float:
+        """How many integers there are between 0 and 1."""
+        return 2.0**self.fraction_bits
+
+    @property
+    def limit(self) -> float:
+        """2^(63 − f) / q: a sum of q shares below it cannot overflow."""
+        return 2.0 ** (_BITS - 1 - self.fraction_bits) / self.parties
+
+    @property
+    def rounding(self) -> float:
+        """The most by which a sum can be off."""
+        return self.parties / (2.0 * self.steps)
+
+    def to_ring(self, shares: np.ndarray | float) -> np.ndarray:
+        """Shares of any shape as uint64.
+
+        Raises FedatlasError where one is not below the limit, or not a number.
+        """
+        shares = np.asarray(shares, dtype=np.float64)
+        if not (np.abs(shares) < self.limit).all():
+            raise FedatlasError(
+                f"masks: a share of size {np.abs(shares).max():g} does not fit into the ring: with "
+                f"{self.fraction_bits} fraction bits and {self.parties} parties shares must stay "
+                f"below {self.limit:g}; lower fraction_bits, or the step size if the run diverges"
+            )
+        return np.rint(shares * self.steps).astype(np.int64).astype(np.uint64)
+
+    def from_ring(self, totals: np.ndarray | np.uint64) -> np.ndarray:
+        """Sums of uint64 as real numbers."""
+        return np.asarray(totals, dtype=np.uint64).astype(np.int64) / self.steps
+
+    @staticmethod
+    def masks(random: np.random.Generator, *shape: int) -> np.ndarray:
+        """Masks that are uniform on the whole ring, uint64."""
+        return random.integers(0, 2**_BITS, shape, dtype=np.uint64)
+
 
 _TOLERANCE = 1e-9  # between 0/1 vectors: far above rounding, far below any true difference
 
@@ -186,3 +244,113 @@ def _span(rows: np.ndarray) -> np.ndarray:
     """An orthonormal basis (rank, n) of the span of `rows` (m, n)."""
     _, sizes, basis = np.linalg.svd(rows, full_matrices=False)
     return basis[sizes > _TOLERANCE]
+
+
+_AT_ONCE = 4096  # numbers drawn from the system in one call
+
+
+class PrivateMasks:
+    """Masks by the declared law, from the operating system's random numbers.
+
+    No seed, no state that another party could have: two runs have other masks, and with real ones
+    their sums differ by what the masks round away.
+
+    dtype: of masks and masked shares, float64 or uint64.
+    """
+
+    def __init__(self, law: Masks, parties: int) -> None:
+        """parties: q, terms of a sum."""
+        self._law, self._drawn = law, np.zeros(0, np.uint64)
+        self._ring = Ring(law.fraction_bits, parties) if isinstance(law, RingMasks) else None
+        self.dtype = np.dtype(np.float64 if self._ring is None else np.uint64)
+
+    def hide(self, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Shares (n,) with new masks, and the masks.
+
+        FedatlasError where a share does not fit into the ring.
+        """
+        bits = self._bits(len(shares))
+        if self._ring is not None:
+            return self._ring.to_ring(shares) + bits, bits
+        assert not isinstance(self._law, RingMasks)
+        masks = self._law.scale * ((bits >> np.uint64(11)) * (2.0 / 2.0**53) - 1.0)
+        return shares + masks, masks
+
+    def revealed(self, masked: np.ndarray, masks: np.ndarray) -> np.ndarray:
+        """Sums of shares (n,), of the sums of both."""
+        return masked - masks if self._ring is None else self._ring.from_ring(masked - masks)
+
+    def _bits(self, count: int) -> np.ndarray:
+        """(count,) uniform integers that were never used."""
+        if len(self._drawn) < count:
+            drawn = os.urandom(8 * max(count, _AT_ONCE))
+            self._drawn = np.frombuffer(drawn, np.uint64)
+        bits, self._drawn = self._drawn[:count], self._drawn[count:]
+        return bits
+
+
+#: Which sum: the tree, 0 or 1, the dominator that asked, and its iteration; then a kind of values.
+Which = tuple[int, int, int]
+
+
+class Place(NamedTuple):
+    """Where a party stands in a tree: from whom it receives, in this order, and to whom it sends.
+
+    parent: None at the root.
+    """
+
+    children: tuple[int, ...]
+    parent: int | None
+
+
+def place_in(steps: tuple[tuple[int, int], ...], party: int) -> Place:
+    """A party's place in a tree of steps (receiver, sender)."""
+    children = tuple(sender for receiver, sender in steps if receiver == party)
+    parents = [receiver for receiver, sender in steps if sender == party]
+    return Place(children, parents[0] if parents else None)
+
+
+class TreeSums:
+    """Partial sums under way at one party. Values are arrays, all of one length."""
+
+    def __init__(
+        self,
+        party: int,
+        parties: int,
+        active: int,
+        send: Callable[[int, Which, Any], None],
+        finish: Callable[[int, int, Any, Any], None],
+    ) -> None:
+        """Hold nothing yet.
+
+        send: to a party, its part of a sum. finish: what to do with both sums of a dominator's
+        iteration, of masked shares and of masks; of sums that end here.
+        """
+        self._party, self._send, self._finish = party, send, finish
+        self._places = [
+            [place_in(tree.steps, party) for tree in two_trees(parties, dominator)]
+            for dominator in range(active)
+        ]
+        self._parts: dict[Which, dict[int, Any]] = {}
+        self._sums: dict[tuple[int, int], dict[int, Any]] = {}
+
+    def add(self, which: Which, sender: int, value: Any) -> None:
+        """A part of a sum has arrived, or is this party's own."""
+        tree, dominator, iteration = which
+        place = self._places[dominator][tree]
+        parts = self._parts.setdefault(which, {})
+        parts[sender] = value
+        if len(parts) <= len(place.children):
+            return
+        del self._parts[which]
+        total = parts[self._party]
+        for child in place.children:  # always in this order: sums are the same in every run
+            total = total + parts[child]
+        if place.parent is not None:
+            self._send(place.parent, which, total)
+            return
+        sums = self._sums.setdefault((dominator, iteration), {})
+        sums[tree] = total
+        if len(sums) == 2:
+            del self._sums[dominator, iteration]
+            self._finish(dominator, iteration, sums[0], sums[1])

@@ -1,4 +1,4 @@
-"""Reading the shards of parties, whose blocks of columns are set side by side."""
+"""Reading the shards of parties: all side by side, or the one file that a party has."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -95,3 +95,36 @@ def _side_by_side(blocks: list[Features]) -> Features:
     if isinstance(blocks[0], np.ndarray):
         return np.concatenate(blocks, axis=1)
     return sparse.csr_array(sparse.hstack(blocks, format="csr"))
+
+
+@dataclass(frozen=True)
+class OwnRows:
+    """What a party knows: its training rows, who it is, and how many take part.
+
+    rows: one block; its labels are NaN where the party has none.
+    """
+
+    rows: PartyRows
+    party: int
+    parties: int
+    active: int
+
+
+def read_own_rows(path: Path) -> OwnRows:
+    """The training rows of a party's file; FedatlasError if it is missing, damaged or no party's.
+
+    Test rows stay in the file: nothing in the protocol needs them.
+    """
+    with open_parquet(path) as file:
+        metadata = read_metadata(file, path, PARTY_KEYS)
+        names = [name for name, _ in metadata["groups"]]
+        if "parties" not in metadata["partition"] or "train" not in names:
+            raise FedatlasError(f"{path}: is no file of a party; shard again")
+        table = file.read_row_group(names.index("train"))
+        features = features_from_table(table, metadata["features"])
+        labelled = metadata["labelled"]
+        label = to_array(table["label"]) if labelled else np.full(table.num_rows, np.nan)
+    starts = np.array([0, metadata["features"]])
+    partition = metadata["partition"]
+    rows = PartyRows(features, label, starts)
+    return OwnRows(rows, metadata["silo"], partition["parties"], partition["active"])

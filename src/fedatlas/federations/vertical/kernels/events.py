@@ -12,8 +12,8 @@ import numpy as np
 from fedatlas.arithmetic.kernels.compilation import compiled
 from fedatlas.arithmetic.kernels.formulas import loss_derivative
 from fedatlas.federations.vertical.kernels import state as at
+from fedatlas.federations.vertical.kernels.blocks import settle_block, share, update, update_by
 from fedatlas.federations.vertical.kernels.state import PLAIN, TABLE
-from fedatlas.federations.vertical.kernels.steps import update_by
 from fedatlas.federations.vertical.kernels.sums import hide, revealed_sum
 from fedatlas.federations.vertical.kernels.times import (
     SHARE,
@@ -22,7 +22,6 @@ from fedatlas.federations.vertical.kernels.times import (
     number_of,
     time_taken,
 )
-from fedatlas.federations.vertical.kernels.updates import settle_block, share, update
 
 
 @compiled(inline="always")

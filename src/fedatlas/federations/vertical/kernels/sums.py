@@ -1,6 +1,8 @@
-"""Masked sums of parties' shares (VFB², Algorithm 1), and where parties' columns begin.
+"""Masked sums of parties' shares (VFB², Algorithm 1), and the numbers of counters that masks are.
 
-Masks are real, or integers modulo 2^64, which wrap around; `vertical.ring` states the latter.
+SplitMix64 (Steele, Lea and Flood 2014): the word of a number is that of the generator, seeded with
+the key, after as many steps. Nothing is stored, and any number can be made at any time. Masks are
+real, or integers modulo 2^64, which wrap around, see `vertical.secure_sum`.
 """
 
 import math
@@ -8,7 +10,34 @@ import math
 import numpy as np
 
 from fedatlas.arithmetic.kernels.compilation import compiled
-from fedatlas.arithmetic.kernels.splitmix import bits, mask
+
+
+@compiled(inline="always")
+def bits(key, number):
+    """The word of a number: 64 pseudo-random bits."""
+    z = key + np.uint64(number) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@compiled(inline="always")
+def uniform(key, number):
+    """In [0, 1), in steps of 2⁻⁵³."""
+    return np.float64(bits(key, number) >> np.uint64(11)) * 2.0**-53
+
+
+@compiled(inline="always")
+def mask(key, number):
+    """In [−1, 1), in steps of 2⁻⁵²."""
+    return 2.0 * uniform(key, number) - 1.0
+
+
+@compiled(allocates=False)
+def normal(key, number):
+    """Of mean 0 and variance 1 (Box and Muller 1958), from the uniforms 2·number, 2·number + 1."""
+    radius = math.sqrt(-2.0 * math.log(1.0 - uniform(key, 2 * number)))
+    return radius * math.cos(2.0 * math.pi * uniform(key, 2 * number + 1))
 
 
 @compiled(inline="always")
@@ -86,18 +115,3 @@ def secure_margins(blocks, trees, law, first_mask, scratch, w, margins):
         margins[row] = revealed_sum(law, trees, masked, masks, ring_masked, ring_masks)
         error = max(error, abs(margins[row] - plain))
     return error
-
-
-@compiled
-def party_bounds(indptr, columns, starts):
-    """(n, q + 1) positions in sorted CSR rows where each party's columns begin, and the end."""
-    parties = len(starts) - 1
-    bounds = np.empty((len(indptr) - 1, parties + 1), dtype=np.int64)
-    for row in range(len(bounds)):
-        entry = indptr[row]
-        for party in range(parties):
-            while entry < indptr[row + 1] and columns[entry] < starts[party]:
-                entry += 1
-            bounds[row, party] = entry
-        bounds[row, parties] = indptr[row + 1]
-    return bounds

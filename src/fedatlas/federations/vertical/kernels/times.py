@@ -9,8 +9,8 @@ import math
 import numpy as np
 
 from fedatlas.arithmetic.kernels.compilation import compiled
-from fedatlas.arithmetic.kernels.splitmix import normal, uniform
 from fedatlas.federations.vertical.kernels import state as at
+from fedatlas.federations.vertical.kernels.sums import normal, uniform
 
 SHARE, UPDATE = 0, 1
 

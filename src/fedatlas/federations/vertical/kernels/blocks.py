@@ -1,4 +1,4 @@
-"""Blocks of parties: their shares of margins, and their updates.
+"""Blocks of parties: their rows and rules for compiled loops, their shares, and their updates.
 
 Dense rows are computed as they stand. Sparse rows are lazy: an update changes every coordinate, by
 w ← w − γ(mean + ∇g(w)) where its row is zero, and costs what the row has. Without a regulariser or
@@ -6,13 +6,89 @@ with l2, a block is kept as w = scale · v − drift · mean: with ρ = 1 − γ
 times as large and drift ρ · drift + γ, and only the row's entries of v change. With the nonconvex
 regulariser, `touched` says how many updates of its block a coordinate has seen; it catches up when
 it is read or updated.
+
+An update by a function of the method's own, such as momentum, clipping or Adam, may move every
+coordinate and needs v_ℓ as a whole, also where rows are sparse: it costs what the block has
+columns, and no coordinate is ever behind.
 """
 
-import numpy as np
+from collections.abc import Callable
+from functools import cache
+from inspect import getsourcefile, getsourcelines
+from typing import Any, NamedTuple
 
-from fedatlas.arithmetic.kernels.compilation import compiled
-from fedatlas.arithmetic.kernels.formulas import NONCONVEX, regulariser_derivative
-from fedatlas.federations.vertical.kernels.state import PLAIN, TABLE
+import numpy as np
+from numba import cfunc, float64, int64, void
+from numba.core.errors import NumbaError
+from scipy import sparse
+
+from fedatlas.arithmetic.kernels.compilation import compiled, frozen
+from fedatlas.arithmetic.kernels.formulas import (
+    LOSS_CODES,
+    NONCONVEX,
+    REGULARISER_CODES,
+    regulariser_derivative,
+)
+from fedatlas.errors import FedatlasError
+from fedatlas.extensions import relative_path
+from fedatlas.federations.vertical.kernels.state import PLAIN, REFERENCE_CODES, TABLE, Blocks, Rule
+from fedatlas.federations.vertical.problem import UpdateRule
+from fedatlas.federations.vertical.shards import PartyRows
+from fedatlas.schema.objectives import LinearObjective, Regulariser
+
+
+def kernel_blocks(rows: PartyRows) -> tuple[Blocks, np.ndarray]:
+    """The rows as kernels want them, and every party's number of features, per row if sparse."""
+    starts = rows.starts.astype(np.int64)
+    if isinstance(rows.features, np.ndarray):
+        dense = np.ascontiguousarray(rows.features)
+        nothing = np.zeros((0, 0), np.int64)
+        parts: tuple[np.ndarray, ...]
+        parts = (starts, dense, nothing, np.zeros(0, np.int32), np.zeros(0), rows.label)
+        return Blocks(*map(frozen, parts)), np.diff(starts).astype(np.float64)
+    features = sparse.csr_array(rows.features)
+    features.sort_indices()
+    indptr = features.indptr.astype(np.int64)
+    columns = features.indices.astype(np.int32, copy=False)
+    bounds = party_bounds(indptr, columns, starts)
+    parts = (starts, np.zeros((0, 0)), bounds, columns, features.data, rows.label)
+    return Blocks(*map(frozen, parts)), np.diff(bounds, axis=1).mean(axis=0)
+
+
+@compiled
+def party_bounds(indptr, columns, starts):
+    """(n, q + 1) positions in sorted CSR rows where each party's columns begin, and the end."""
+    parties = len(starts) - 1
+    bounds = np.empty((len(indptr) - 1, parties + 1), dtype=np.int64)
+    for row in range(len(bounds)):
+        entry = indptr[row]
+        for party in range(parties):
+            while entry < indptr[row + 1] and columns[entry] < starts[party]:
+                entry += 1
+            bounds[row, party] = entry
+        bounds[row, parties] = indptr[row + 1]
+    return bounds
+
+
+def kernel_rule(rule: UpdateRule, objective: LinearObjective, *, is_sparse: bool) -> Rule:
+    """The rule as kernels want it; FedatlasError for a step that sparse rows cannot take."""
+    weight = objective.regularisation_weight
+    lazy = is_sparse and rule.step is None and objective.regulariser is Regulariser.L2
+    if lazy and rule.step_size * weight >= 1:
+        raise FedatlasError(
+            f"step_size {rule.step_size:g} times the regularisation weight {weight:g} is 1 or "
+            "more: no such step converges; lower step_size"
+        )
+    return Rule(
+        LOSS_CODES[objective.loss],
+        REGULARISER_CODES[objective.regulariser],
+        weight,
+        rule.step_size,
+        REFERENCE_CODES[rule.reference],
+        rule.backward,
+        rule.synchronous,
+    )
+
 
 # Of Lagrange's polynomial through 1, 1/2, …, 1/6, at 0.
 _LAGRANGE = (-1 / 120, 4 / 3, -81 / 4, 256 / 3, -3125 / 24, 324 / 5)
@@ -145,3 +221,59 @@ def caught_up(weight, step_size, missed, w, mean):
         w += change
         missed -= size
     return w
+
+
+_MOVE = void(float64[::1], float64[::1], float64[:, :], int64, float64[::1])
+
+
+class Step(NamedTuple):
+    """A `BlockStep` as kernels want it. v: room for the longest block; memory (rows, d)."""
+
+    move: Any
+    numbers: np.ndarray
+    v: np.ndarray
+    memory: np.ndarray
+
+
+@cache
+def compiled_move(move: Callable[..., None]) -> Any:
+    """A method's function by its address: kernels are compiled once for all such functions.
+
+    FedatlasError if numba cannot compile it.
+    """
+    try:
+        return cfunc(_MOVE)(move)
+    except NumbaError as error:
+        place = f"{relative_path(str(getsourcefile(move)))}, line {getsourcelines(move)[1]}"
+        raise FedatlasError(
+            f"{place}: numba cannot compile {move.__name__}(w, v, memory, applied, numbers): "
+            f"{str(error).strip()}"
+        ) from error
+
+
+@compiled(allocates=False)
+def update_by(
+    step, party, row, difference, starts, dense, bounds, columns, values, rule, samples, touched,
+    now, w, mean,
+):  # fmt: skip
+    """v_ℓ = difference · x_{i,ℓ} + mean_ℓ + ∇g(w_ℓ), by which `move` changes w_ℓ and its memory."""
+    start, stop = starts[party], starts[party + 1]
+    v = step.v[: stop - start]
+    for j in range(start, stop):
+        v[j - start] = mean[j] + regulariser_derivative(rule.regulariser, rule.weight, w[j])
+    if dense.shape[0]:
+        for j in range(start, stop):
+            v[j - start] += difference * dense[row, j]
+    else:
+        for entry in range(bounds[row, party], bounds[row, party + 1]):
+            v[columns[entry] - start] += difference * values[entry]
+    step.move(w[start:stop], v, step.memory[:, start:stop], now, step.numbers)
+    if rule.reference == TABLE:
+        if dense.shape[0]:
+            for j in range(start, stop):
+                mean[j] += difference / samples * dense[row, j]
+        else:
+            for entry in range(bounds[row, party], bounds[row, party + 1]):
+                mean[columns[entry]] += difference / samples * values[entry]
+    if len(touched):
+        touched[start:stop] = now + 1

@@ -1,1 +1,0 @@
-"""Compiled steps of one party on its own block."""
