@@ -99,14 +99,14 @@ def is_in_torch(spec: Any) -> bool:
 
 def job(specs: Sequence[Any]) -> dict[str, float]:
     """Seconds of the job as a whole and of its parts."""
-    from fedatlas.plan.training import told
+    from fedatlas.plan.training import points
 
     with tempfile.TemporaryDirectory() as folder:
         for made in ("shards", "optima"):
             (Path(folder) / made).symlink_to(Path("results", made).resolve())
         file = Path(folder) / "parts.json"
-        command = [sys.executable, __file__, "--within", str(file), "train-points"]
-        command += ["--spec", told(*specs), "--results", folder]
+        command = [sys.executable, __file__, "--within", str(file), "step", "train_run"]
+        command.append(json.dumps(points(*specs) | {"results": folder}))
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(command, check=True, capture_output=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)

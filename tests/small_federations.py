@@ -9,7 +9,6 @@ from pydantic import BaseModel
 from scipy import sparse
 
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.cli.data import shard
 from fedatlas.federations.context import shard_files
 from fedatlas.schema.partitions import (
     BinaryClasses,
@@ -18,6 +17,7 @@ from fedatlas.schema.partitions import (
     VerticalPartition,
 )
 from fedatlas.schema.runs import RunSpec
+from fedatlas.shards.writing import write_shards
 from prepared_files import write_prepared
 
 
@@ -57,7 +57,7 @@ def share_out(
         if not target.exists():
             target.mkdir()
             files = shard_files(target, of_seed.silos)
-            shard(prepared, of_seed.model_dump(mode="json"), files, target / "manifest.json", None)
+            write_shards(prepared, of_seed, files, target / "manifest.json", None)
     return folder
 
 

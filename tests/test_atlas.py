@@ -18,11 +18,10 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from typer.testing import CliRunner
 
 import fedatlas
-from fedatlas.cli import app
 from fedatlas.errors import FedatlasError
+from fedatlas.store import steps
 from fedatlas.store.atlas import atlas_runs
 from fedatlas.store.joining import (
     Joined,
@@ -365,17 +364,14 @@ def test_commands_join_both_levels(tmp_path):
         }
         selection.write_text(json.dumps(record))
     output = tmp_path / "again" / "fedpage.nc"
-    spec = ["--spec", paper.model_dump_json(), "--experiments", str(tmp_path)]
-    done = CliRunner().invoke(app, ["join-traces", *spec, "--output", str(output)])
-    assert done.exit_code == 0, done.output
+    steps.join_traces(paper, tmp_path, output)
     assert output.read_bytes() == (tmp_path / "atlas" / "fedpage.nc").read_bytes()
     whole = tmp_path / "again" / "atlas.nc"
-    done = CliRunner().invoke(app, ["join-papers", str(output), "--output", str(whole)])
-    assert done.exit_code == 0, done.output
+    steps.join_papers([output], {}, whole, whole.with_name("contents.json"))
     assert whole.read_bytes() == (tmp_path / "atlas" / "atlas.nc").read_bytes()
     (tmp_path / "demo-fedpage" / "selection.json").write_text('{"runs": {}}')
-    done = CliRunner().invoke(app, ["join-traces", *spec, "--output", str(output)])
-    assert "demo-fedpage: its selection has no run 'scaffold'" in str(done.exception)
+    with pytest.raises(FedatlasError, match="demo-fedpage: its selection has no run 'scaffold'"):
+        steps.join_traces(paper, tmp_path, output)
 
 
 def falling(seeds, records, *, generator):

@@ -11,7 +11,15 @@ from fedatlas import __version__
 from fedatlas.cli import app
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.runs import RunSpec
+from fedatlas.steps import STEPS
 from workflow_copy import ROOT
+
+A9B = {
+    "file": "libsvm/a9b",
+    "catalogue": "config/datasets.yaml",
+    "archives": "results/archives",
+    "output": "a9b",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +38,7 @@ def test_a_runs_specification_is_printed_by_its_name():
 
 
 def test_a_mistake_is_one_line_without_a_traceback():
-    command = [sys.executable, "-m", "fedatlas", "download", "libsvm/a9b"]
+    command = [sys.executable, "-m", "fedatlas", "step", "download_file", json.dumps(A9B)]
     outcome = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert outcome.returncode == 1
     assert outcome.stderr.startswith("error: config/datasets.yaml: no raw file 'libsvm/a9b'; sim")
@@ -41,17 +49,22 @@ def test_a_mistake_is_one_line_without_a_traceback():
     ("arguments", "expected"),
     [
         (("spec", "demo-fedpage/fedavg/local_step_size-0.1"), "similar: demo-fedpage/fedavg/"),
-        (("download", "libsvm/a9b"), "similar: libsvm/a9a"),
-        (("train", "--spec", "@no.json", "--shards", "src", "--output", "x.nc"), "no.json"),
-        (("train", "--spec", "{", "--shards", "src", "--output", "x.nc"), "--spec: cannot"),
-        (("figure", "README.md", "--spec", "{}", "--selection", "README.md", "--output", "x"),
-         "missing title, figure, runs"),
+        (("step", "draw_figur"), "there is no step 'draw_figur'; similar: draw_figure"),
+        (("step", "train_alone", "@no.json"), "no.json"),
+        (("step", "train_alone", "{"), "{: cannot be read as JSON"),
+        (("step", "train_alone", "[]"), "must be an object"),
+        (("step", "draw_figure", '{"traces": []}', '{"selection": "a"}'),
+         "missing title, figure, runs, output"),
+        (("step", "draw_trees", '{"parties": 3, "output": "x.svg", "outputs": 1}'),
+         "takes no 'outputs'; similar: output"),
+        (("step", "draw_trees", '{"parties": "x", "output": "x.svg"}'), "parties"),
         (("new", "projct", "lab"), "these can: method, dataset, experiment, project"),
         (("list", "nothing-*"), "'nothing-*' matches no experiment"),
         (("summary", "nowhere"), "(fedatlas run NAME)"),
         (("summary", "README.md"), "README.md: is not a folder"),
         (("power", "README.md"), "README.md: is not a folder"),
-        (("select", "README.md", "--spec", "{}", "--output", "x.json"), "not a readable netCDF"),
+        (("step", "tabulate_results", '{"traces": "README.md", "selection": "a", "output": "b"}'),
+         "not a readable netCDF"),
     ],
 )  # fmt: skip
 def test_mistakes_are_clear_errors(arguments, expected):
@@ -76,8 +89,9 @@ def test_the_version_is_printed():
 
 def test_help_names_all_commands_and_no_cut_names():
     told = fedatlas("--help").stdout
-    assert all(name in told.split() for name in ("list", "summary")) and "train-points," in told
-    for command in ("new", "diff", "verify", "spec", "download"):
+    assert all(name in told.split() for name in ("list", "summary", "step"))
+    assert all(f"{name}: " in fedatlas("step", "--help").stdout for name in STEPS)
+    for command in ("new", "diff", "verify", "spec", "step"):
         told = fedatlas(command, "--help").stdout
         assert "(dynamic)" not in told and "pr │" not in told and "tolera…" not in told
 
@@ -86,9 +100,8 @@ def test_a_file_is_known_by_its_place_in_the_mirror_too(tmp_path):
     mirror = tmp_path / "mirror" / "libsvm"
     mirror.mkdir(parents=True)
     (mirror / "a9a").write_text("not a9a")
-    outcome = fedatlas(
-        "download", "libsvm/a9a", "--mirror", mirror.parent, "--output", tmp_path / "a9a",
-        "--lock", tmp_path / "lock.json", "--archives", tmp_path,
-    )  # fmt: skip
+    given = A9B | {"file": "libsvm/a9a", "mirror": str(mirror.parent), "archives": str(tmp_path)}
+    given |= {"output": str(tmp_path / "a9a"), "lock": str(tmp_path / "lock.json")}
+    outcome = fedatlas("step", "download_file", json.dumps(given))
     assert "wrong checksum" in str(outcome.exception)
     assert not (tmp_path / "a9a").exists()

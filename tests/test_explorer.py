@@ -16,13 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from scipy.stats import gmean
-from typer.testing import CliRunner
 
 from atlas_factory import noisy_trace, small_atlas, write_atlas, write_claims
-from fedatlas.cli import app
 from fedatlas.errors import FedatlasError
 from fedatlas.pages.claims_page import drawing, to_svg
 from fedatlas.pages.explorer import ColumnStore, six_digits, write_explorer
+from fedatlas.pages.steps import write_explorer as write_page
 from fedatlas.store.publishing import Publication, publish
 from fedatlas.store.reading import open_atlas
 from verdict_factory import effect, every_outcome, verdict
@@ -98,8 +97,7 @@ def test_the_configuration_says_whose_runs_an_experiment_shows(tmp_path):
     atlas = write_atlas(tmp_path / "atlas.nc", {"dpgt": {"dpgt-mnist-cpu": ({}, runs)}})
     claims = write_claims(tmp_path / "claims.csv", [verdict("dpgt-fig2-mnist-cpu/faster")])
     page = tmp_path / "explorer.html"
-    done = CliRunner().invoke(app, ["explorer", str(atlas), str(claims), "--output", str(page)])
-    assert done.exit_code == 0, done.output
+    write_page(atlas, [claims], page)
     told = re.search(r'id="description">(.*?)</script>', page.read_text("utf-8"), re.DOTALL)
     shows = json.loads(told[1])["shows"]
     assert shows["dpgt-fig2-mnist-cpu"] == ["dpgt-mnist-cpu/s1-0.1"]

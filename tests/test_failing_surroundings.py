@@ -6,7 +6,6 @@ these tests skip.
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import time
@@ -18,9 +17,7 @@ from typing import Any
 import pytest
 
 from fedatlas.data.catalogue import load_catalogue
-from fedatlas.errors import FedatlasError
 from fedatlas.files import date_to_now, leftovers, temporary_prefix, write_atomically, write_text
-from fedatlas.plan.code import Stamps
 from fedatlas.schema.runs import RunSpec
 from fedatlas.store.trace import read_trace
 from kill.chains import Runner
@@ -91,37 +88,46 @@ def shard_folder(folder: Path, spec: RunSpec = HORIZONTAL) -> Path:
     return folder / spec.dataset / spec.split / slug
 
 
+PREPARED = {
+    "dataset": "breast-cancer",
+    "split": "train",
+    "catalogue": str(CONFIG / "datasets.yaml"),
+}
+
+
+def step(name: str, given: dict[str, Any], **files: Any) -> list[Any]:
+    """The command of a step."""
+    return ["step", name, json.dumps(given | {key: str(value) for key, value in files.items()})]
+
+
 def prepare(inputs: Path, output: Path) -> list[Any]:
-    catalogue = ("--catalogue", CONFIG / "datasets.yaml")
-    return ["prepare", "breast-cancer", "train", *catalogue, "--output", output / "x.parquet"]
+    return step("prepare_split", PREPARED, output=output / "x.parquet")
 
 
 def shard(inputs: Path, output: Path) -> list[Any]:
-    spec = json.dumps(HORIZONTAL.partition.model_dump(mode="json"))
-    files = ("--silo", output / "silo-0.parquet", "--manifest", output / "manifest.json")
-    return ["shard", inputs / "breast-cancer" / "train.parquet", "--spec", spec, *files]
+    spec = {"spec": HORIZONTAL.partition.model_dump(mode="json")}
+    prepared = inputs / "breast-cancer" / "train.parquet"
+    files = {"silos": output / "silo-0.parquet", "manifest": output / "manifest.json"}
+    return step("shard_split", spec, prepared=prepared, **files)
 
 
-def train(inputs: Path, output: Path, *others: Any) -> list[Any]:
+def train(inputs: Path, output: Path, **others: Any) -> list[Any]:
     shards = inputs / HORIZONTAL.dataset / HORIZONTAL.split
-    spec = json.dumps(HORIZONTAL.model_dump(mode="json"))
-    return [
-        *("train", "--spec", spec, "--shards", shards, "--device", "cpu"),
-        *("--output", output / "x.nc", *others),
-    ]
+    given = {"spec": HORIZONTAL.model_dump(mode="json"), "device": "cpu"}
+    return step("train_alone", given, shards=shards, output=output / "x.nc", **others)
 
 
 def join(inputs: Path, output: Path) -> list[Any]:
-    experiments = ("--experiments", inputs / "experiments")
-    return ["join-traces", "--spec", json.dumps(JOINED), *experiments, "--output", output / "x.nc"]
+    files = {"experiments": inputs / "experiments", "output": output / "x.nc"}
+    return step("join_traces", {"paper": JOINED}, **files)
 
 
 def figure(inputs: Path, output: Path) -> list[Any]:
     small = inputs / "experiments" / "small"
-    files = [("--output", output / name) for name in ("x.svg", "x.png")]
-    trace = small / "traces" / "scaffold" / "only.nc"
-    selection = ("--selection", small / "selection.json")
-    return ["figure", trace, "--spec", json.dumps(FIGURE), *selection, *files[0], *files[1]]
+    drawn = [str(output / name) for name in ("x.svg", "x.png")]
+    traces = small / "traces" / "scaffold" / "only.nc"
+    given = FIGURE | {"output": drawn}
+    return step("draw_figure", given, traces=traces, selection=small / "selection.json")
 
 
 COMMANDS = (prepare, shard, train, join, figure)
@@ -229,10 +235,10 @@ def test_a_disk_of_any_size_holds_a_whole_trace_or_none(world, mount, tmp_path):
 
 def test_a_disk_that_fills_up_keeps_the_last_checkpoint(world, mount, tmp_path):
     disk, kept = mount("size=1m"), tmp_path / "kept"
-    often = ("--seeds", disk / "seeds", "--checkpoint-every", "0")
+    often = {"seeds": disk / "seeds", "checkpoint_every": 0}
     # Dies at its 30th checkpoint, beside the one before.
     world.runner.start(
-        [str(argument) for argument in train(world.folder, disk, *often)],
+        [str(argument) for argument in train(world.folder, disk, **often)],
         *(tmp_path / "log.txt", ["replace", ".npz", 30]),
     )
     assert world.runner.status() == -9
@@ -242,12 +248,12 @@ def test_a_disk_that_fills_up_keeps_the_last_checkpoint(world, mount, tmp_path):
     before = checkpoint.read_bytes()
     free = shutil.disk_usage(disk).free
     (disk / "other").write_bytes(bytes(free - 4096))
-    outcome = run(world, train(world.folder, disk, *often), tmp_path / "log.txt")
+    outcome = run(world, train(world.folder, disk, **often), tmp_path / "log.txt")
     one_line(outcome, f"cannot write {checkpoint}", "Free some space and run again")
     assert {file.name for file in disk.iterdir()} == {"seeds", "other"}
     assert checkpoint.read_bytes() == before
     (disk / "other").unlink()
-    assert run(world, train(world.folder, disk, *often), tmp_path / "log.txt") == (0, [])
+    assert run(world, train(world.folder, disk, **often), tmp_path / "log.txt") == (0, [])
     assert "resuming seed 0 after round" in (tmp_path / "log.txt").read_text()
     kept.mkdir()
     assert run(world, train(world.folder, kept), tmp_path / "log.txt") == (0, [])
@@ -268,7 +274,7 @@ def test_a_read_only_folder_is_one_line(world, mount, tmp_path, command):
 def test_training_does_not_begin_where_it_cannot_write(world, mount, tmp_path):
     """Nor where it could write its trace, but no checkpoint."""
     disk = mount("ro")
-    outcome = run(world, train(world.folder, tmp_path, "--seeds", disk), tmp_path / "log.txt")
+    outcome = run(world, train(world.folder, tmp_path, seeds=disk), tmp_path / "log.txt")
     one_line(outcome, f"cannot write {disk}/")
     assert " rounds" not in (tmp_path / "log.txt").read_text()
 
@@ -303,7 +309,8 @@ def test_a_raw_file_that_vanished_is_named(world, tmp_path):
     """Of a data set that is read from files."""
     catalogue = load_catalogue(CONFIG / "datasets.yaml")
     assert catalogue["a9a"].format == "libsvm"
-    arguments = ["prepare", "a9a", "train", tmp_path / "a9a", *prepare(tmp_path, tmp_path)[3:]]
+    given = PREPARED | {"dataset": "a9a", "raw": str(tmp_path / "a9a")}
+    arguments = step("prepare_split", given, output=tmp_path / "x.parquet")
     one_line(run(world, arguments, tmp_path / "log.txt"), tmp_path / "a9a")
     assert not (tmp_path / "x.parquet").exists()
 
@@ -331,8 +338,8 @@ def test_a_damaged_shard_is_named(world, tmp_path, spec):
     output.mkdir()
     file = shard_folder(inputs, spec) / "silo-0.parquet"
     whole = file.read_bytes()
-    arguments = world.runner.arguments(spec, output / "x.nc")
-    arguments[arguments.index("--shards") + 1] = str(inputs / spec.dataset / spec.split)
+    shards = str(inputs / spec.dataset / spec.split)
+    arguments = world.runner.arguments(spec, output / "x.nc", shards=shards)
     kinds = dict(damaged(whole))
     if spec is VERTICAL:  # by the same check
         kinds = {kind: kinds[kind] for kind in ("data", "cut")}
@@ -438,20 +445,3 @@ def test_files_from_the_future_are_dated_now_and_no_others(tmp_path, caplog):
     assert f"{tmp_path / 'ahead'}: dated in the future, set to now (2 such files)" in caplog.text
     date_to_now(tmp_path.iterdir())
     assert dates == {name: (tmp_path / name).stat().st_mtime for name in ages}
-
-
-def test_stamps_on_a_full_or_read_only_disk_name_their_file_and_the_space(mount):
-    """The first that a workflow writes, before any job."""
-    disk = mount(f"size={PAGE}")
-    (disk / "other").write_bytes(bytes(PAGE))
-    with pytest.raises(FedatlasError) as full:
-        Stamps(disk).of("fedatlas.errors")
-    remedy = "Free some space and run again (0.0 MB are left)."
-    full.match(
-        f"^cannot write {disk}/code/errors.txt: No space left on device. {re.escape(remedy)}$"
-    )
-    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
-    with pytest.raises(
-        FedatlasError, match=rf"{disk}/code/errors.txt: Read-only file system\. Make"
-    ):
-        Stamps(disk).of("fedatlas.errors")

@@ -398,11 +398,11 @@ def test_commands_lead_from_a_shard_to_a_figure(tmp_path, monkeypatch):
     spec = {key: experiment[key] for key in ("objective", "landscape")}
     spec["landscape"]["points"] = 13
     file, figure = tmp_path / "landscape.json", tmp_path / "landscape.svg"
-    for command in (
-        ["landscape", str(shard), "--spec", json.dumps(spec), "--output", str(file)],
-        ["landscape-figure", str(file), "--spec", '{"title": "A"}', "--output", str(figure)],
+    for name, given in (
+        ("compute_landscape", spec | {"rows": str(shard), "output": str(file)}),
+        ("draw_landscape", {"title": "A", "landscape": str(file), "output": str(figure)}),
     ):
-        done = CliRunner().invoke(app, command)
+        done = CliRunner().invoke(app, ["step", name, json.dumps(given)])
         assert done.exit_code == 0, done.exception
     classes = {point.classification for point in read_surface(file).stationary_points}
     assert classes == {"saddle", "degenerate"}

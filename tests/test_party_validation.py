@@ -8,10 +8,10 @@ import pytest
 from matplotlib import pyplot as plt
 
 from experiment_files import BASE, load
-from fedatlas.cli.figures import validation_figure
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.parties.measured import KEPT, Measured, Staleness, fitted_network
 from fedatlas.federations.parties.messages import TIMED, RoundLog
+from fedatlas.figures.steps import draw_validation
 from fedatlas.plan.training import cores
 from fedatlas.schema.partitions import VerticalPartition
 from fedatlas.studies.validation import Pair, Run, read_pairs, tabulate
@@ -89,7 +89,7 @@ def test_the_figure_is_drawn_from_the_file(tmp_path):
     curves = tmp_path / "validation.json"
     curves.write_text(json.dumps([asdict(one) for one in PAIRS]))
     assert read_pairs(curves)[3].times == PAIRS[3].times
-    validation_figure(curves, {"title": "A title"}, [tmp_path / "figure.png"])
+    draw_validation("A title", curves, [tmp_path / "figure.png"])
     assert plt.imread(tmp_path / "figure.png").std() > 0
     curves.write_text('[{"parties": 2}]')
     with pytest.raises(FedatlasError, match="holds no curves of validate-parties"):

@@ -39,7 +39,9 @@ from fedatlas.provenance.findings import State, exit_status
 from fedatlas.provenance.stored import Place, StoredTrace, places_in, read_stored
 from fedatlas.provenance.verification import verify
 from fedatlas.shards.writing import write_shards
+from fedatlas.store.joining import JoinedPaper
 from fedatlas.store.netcdf import seal, write_netcdf
+from fedatlas.store.steps import join_papers, join_traces
 from fedatlas.store.trace import read_trace, values_digest, write_trace
 from fedatlas.training.loop import train
 from fedatlas.training.optimum import read_optimum, write_optimum
@@ -157,12 +159,9 @@ def train_and_join(plan, results):
 
 def join(plan, results):
     spec, atlas = Selected(plan, ("demo-*",)).joined_specification("ours"), results / "atlas"
-    experiments = ("--experiments", results / "experiments")
-    for arguments in (
-        ("join-traces", "--spec", spec, *experiments, "--output", atlas / "ours.nc"),
-        ("join-papers", atlas / "ours.nc", "--output", atlas / "atlas.nc"),
-    ):
-        assert fedatlas(*arguments).exit_code == 0
+    paper = JoinedPaper.model_validate(spec)
+    join_traces(paper, results / "experiments", atlas / "ours.nc")
+    join_papers([atlas / "ours.nc"], {}, atlas / "atlas.nc", atlas / "contents.json")
 
 
 def fedatlas(*arguments):

@@ -31,6 +31,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.verdicts import read_verdicts
 from fedatlas.files import canonical_json, file_digest, write_text
 from fedatlas.pages.repository import data_card
+from fedatlas.pages.steps import write_explorer
 from fedatlas.plan.build import build_plan
 from fedatlas.plan.closure import code_digest
 from fedatlas.store import publishing, results_atlas
@@ -552,12 +553,11 @@ def test_the_explorer_refuses_changed_verdicts_of_a_published_folder(results, tm
     folder = tmp_path / "published"
     published(results, folder)
     verdicts, page = folder / "verdicts.csv", tmp_path / "page.html"
-    asked = ["explorer", folder, verdicts, "--output", page]
-    assert CliRunner().invoke(app, list(map(str, asked))).exit_code == 0 and page.is_file()
+    write_explorer(folder, [verdicts], page)
+    assert page.is_file()
     verdicts.write_bytes(verdicts.read_bytes().replace(b"reproduced", b"undecided"))
-    refused = CliRunner().invoke(app, list(map(str, asked)))
-    assert isinstance(refused.exception, FedatlasError)
-    assert "verdicts.csv: its SHA-256 is" in str(refused.exception)
+    with pytest.raises(FedatlasError, match=r"verdicts\.csv: its SHA-256 is"):
+        write_explorer(folder, [verdicts], page)
 
 
 def test_a_folder_of_published_folders_is_one_atlas(results, tmp_path):
@@ -842,7 +842,7 @@ def test_commands_call_runs_of_a_results_folder_by_the_titles_of_its_configurati
         assert re.search(rf"^{title} \(published\) +\d", shown, re.MULTILINE), shown
     printed("export", results, "table.parquet", "--config", config)
     assert set(pd.read_parquet("table.parquet")["title"]) == {"SCAFFOLD", "FedAvg", "FedPAGE"}
-    printed("explorer", results, "out/verdicts.csv", "--output", "page.html", "--config", config)
+    write_explorer(results, [Path("out/verdicts.csv")], Path("page.html"), config=config)
     page = Path("page.html").read_text(encoding="utf-8")
     assert '"title": "SCAFFOLD"' in page and '"title": "scaffold"' not in page
 

@@ -457,9 +457,10 @@ def test_training_starts_under_one_hash_seed(monkeypatch):
     monkeypatch.setattr(cli, "app", lambda: None)
     for undone in ("signal", "freeze", "set_threshold"):
         monkeypatch.setattr(cli.signal if undone == "signal" else cli.gc, undone, lambda *_: None)
-    for words, seed in ((["--verbose", "train", "x"], "7"), (["train"], "0"), (["list"], "7")):
+    step = ["--verbose", "step", "train_run", "x"]
+    for words, seed in ((step, "7"), (step, "0"), (["list"], "7")):
         monkeypatch.setenv("PYTHONHASHSEED", seed)
         monkeypatch.setattr(sys, "argv", ["fedatlas", *words])
         cli.main()
         assert os.environ["PYTHONHASHSEED"] == ("7" if words == ["list"] else "0")
-    assert started == [["-P", "-m", "fedatlas", "--verbose", "train", "x"]]
+    assert started == [["-P", "-m", "fedatlas", *step]]

@@ -37,9 +37,13 @@ def test_sharding_dense_rows_loads_no_pandas_and_no_scipy(tmp_path):
             "print({'pandas', 'scipy', 'torch', 'xarray'} & set(sys.modules))"
         )
         folder = tmp_path / kind
-        command = [sys.executable, "-c", code, "shard", str(tmp_path / "data.parquet")]
-        command += ["--spec", spec.model_dump_json(), "--silo", str(folder / "silo-0.parquet")]
-        command += ["--manifest", str(folder / "manifest.json")]
+        given = {
+            "prepared": str(tmp_path / "data.parquet"),
+            "spec": spec.model_dump(mode="json"),
+            "silos": str(folder / "silo-0.parquet"),
+            "manifest": str(folder / "manifest.json"),
+        }
+        command = [sys.executable, "-c", code, "step", "shard_split", json.dumps(given)]
         found = subprocess.run(command, check=True, capture_output=True, text=True)
         assert found.stdout == "set()\n"
 

@@ -24,8 +24,6 @@ import reference_vertical as reference
 import small_federations
 from catalogue_entry import FILES, entry
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.cli.data import shard
-from fedatlas.cli.training import optimum
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.context import open_context
 from fedatlas.federations.tiered.network import SiloModels
@@ -35,10 +33,12 @@ from fedatlas.schema.objectives import LinearObjective
 from fedatlas.schema.partitions import Partition, VerticalPartition, pooled_rows
 from fedatlas.schema.runs import RunSpec
 from fedatlas.shards.assignment import share_out, share_out_by_silo, train_and_test_rows
+from fedatlas.shards.writing import write_shards
 from fedatlas.store.trace import read_trace
 from fedatlas.training.loop import train
 from fedatlas.training.optimum import Optimum, read_optimum, write_optimum
 from fedatlas.training.seeds import SeedPolicy
+from fedatlas.training.steps import find_optimum
 from prepared_files import write_prepared
 from resuming import train_until_killed
 from workflow_copy import ROOT
@@ -212,13 +212,7 @@ def sharded(prepared: Path, spec: Any) -> list[Path]:
     if not folder.exists():
         folder.mkdir()
         test = prepared / f"{spec.test_split}.parquet" if spec.test_split else None
-        shard(
-            prepared / "train.parquet",
-            spec.model_dump(mode="json"),
-            files,
-            folder / "manifest.json",
-            test,
-        )
+        write_shards(prepared / "train.parquet", spec, files, folder / "manifest.json", test)
     return files
 
 
@@ -419,7 +413,7 @@ def optima(prepared) -> Path:
     for objective in ("logistic_l2", "ridge_regression"):
         declared = LinearObjective(name=objective, weight=0.1)
         file = folder / pooled.rows_slug / f"{declared.slug}.json"
-        optimum(sharded(prepared, pooled), declared.model_dump(mode="json"), file)
+        find_optimum(sharded(prepared, pooled), declared, file)
     return folder
 
 

@@ -27,7 +27,8 @@ def test_a_step_has_a_function_that_takes_what_it_makes_and_code_that_is_there(n
 
 
 def test_every_step_has_a_rule_and_every_rule_a_step():
-    assert set(re.findall(r'made\("(\w+)"\)', RULES)) == set(STEPS)
+    by_hand = {"train_alone"}
+    assert set(re.findall(r'made\("(\w+)"\)', RULES)) | by_hand == set(STEPS)
 
 
 def test_what_the_report_shows_has_a_caption():

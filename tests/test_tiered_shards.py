@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.arithmetic.torch_device import DeviceSamples
-from fedatlas.cli.data import shard as share_out
 from fedatlas.data.tables import from_table
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import read_shard
@@ -287,7 +286,7 @@ def test_the_command_shards_every_kind_of_partition(tmp_path):
         folder = tmp_path / spec.kind
         folder.mkdir()
         files = [folder / f"silo-{number}.parquet" for number in range(spec.silos)]
-        share_out(prepared, spec.model_dump(mode="json"), files, folder / "manifest.json")
+        write_shards(prepared, spec, files, folder / "manifest.json")
         manifest = json.loads((folder / "manifest.json").read_text())
         assert manifest["partition"] == spec.model_dump()
         assert [silo["file"] for silo in manifest["silos"]] == [file.name for file in files]

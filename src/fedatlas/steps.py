@@ -104,6 +104,12 @@ STEPS: Mapping[str, Step] = {
         "Train points of an experiment in one process, but no seed that has a result.",
         {"output": _own("traces/{run}/{point}.nc")},
     ),
+    # No rule's, as the workflow knows where all is: for a run by hand.
+    "train_alone": Step(
+        "fedatlas.training.steps:train_alone",
+        "Train one run, as `fedatlas spec` prints it, into any file.",
+        {},
+    ),
     "select_points": Step(
         "fedatlas.evaluation.steps:select_points",
         "Choose each run's grid point by the experiment's rule.",

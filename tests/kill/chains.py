@@ -51,14 +51,11 @@ class Runner:
             short = spec.model_copy(update={"rounds": 1, "record_every": 1, "seeds": (0,)})
             self._forks.load(LOADED, self.arguments(short, folder / "warm.nc"))
 
-    def arguments(self, spec: RunSpec, output: Path, *others: str) -> list[str]:
+    def arguments(self, spec: RunSpec, output: Path, **others: object) -> list[str]:
         """The command line of a run."""
-        text = json.dumps(spec.model_dump(mode="json"))
-        shards = self.shards / spec.dataset / spec.split
-        return [
-            *("train", "--spec", text, "--shards", str(shards), "--output", str(output)),
-            *("--device", "cpu", *others),
-        ]
+        shards = str(self.shards / spec.dataset / spec.split)
+        given = {"spec": spec.model_dump(mode="json"), "shards": shards, "output": str(output)}
+        return ["step", "train_alone", json.dumps(given | {"device": "cpu"} | others)]
 
     def start(self, arguments: list[str], log: Path, die: Sequence[object] = ()) -> int:
         """The number of a new process."""
@@ -85,8 +82,7 @@ class Chain:
         self.output, self.seeds = folder / "only.nc", folder / "seeds"
         self.log = folder / "log.txt"
         self.arguments = runner.arguments(
-            *(spec, self.output, "--seeds", str(self.seeds)),
-            *("--checkpoint-every", str(every)),
+            spec, self.output, seeds=str(self.seeds), checkpoint_every=every
         )
         began = time.monotonic()
         assert self.to_the_end() == 0, self._logged()

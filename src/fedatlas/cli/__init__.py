@@ -1,6 +1,6 @@
-"""The command line: one command per step of the workflow, each also usable by hand.
+"""The command line: what people want, and `fedatlas step` for the workflow.
 
-Heavy libraries are imported inside the commands, so that a step loads only what it needs.
+Heavy libraries are imported inside commands and steps, so that each loads only what it needs.
 """
 
 import gc
@@ -16,20 +16,7 @@ from typing import Annotated
 import typer
 
 from fedatlas import __version__
-from fedatlas.cli import (
-    atlas,
-    data,
-    evaluation,
-    figures,
-    listing,
-    new,
-    provenance,
-    published,
-    run,
-    step,
-    studies,
-    training,
-)
+from fedatlas.cli import looking, new, provenance, published, run, step
 from fedatlas.errors import FedatlasError
 from fedatlas.extensions import describe_place
 from fedatlas.plain_text import printable, say
@@ -37,30 +24,19 @@ from fedatlas.plan.places import find_projects
 from fedatlas.projects import open_projects
 from fedatlas.training.failing import RunFailedError
 
-#: Commands that people call, by what they want. The workflow calls the others.
+#: Commands by what people want.
 WANTED: dict[str, tuple[Callable[..., None], ...]] = {
     "Run": (run.run, new.new),
-    "Look": (listing.list_experiments, evaluation.summary, evaluation.power, published.compare),
-    "Pass on": (published.publish, published.export, published.data_card, evaluation.coverage),
-    "Check": (provenance.verify, provenance.diff, training.spec),
+    "Look": (looking.list_experiments, looking.summary, looking.power, published.compare),
+    "Pass on": (published.publish, published.export, published.data_card, published.coverage),
+    "Check": (provenance.verify, provenance.diff, looking.spec),
 }
-STAGES = (data, training, evaluation, studies, figures, atlas)
-STEPS = tuple(command for stage in STAGES for command in stage.COMMANDS)
-# People call few of them by hand: in the list of commands they would hide those that are wanted.
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    epilog="Steps of the workflow are commands, too, and have a --help: "
-    + ", ".join(command.__name__.replace("_", "-") for command in STEPS),
-)
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 for panel, commands in WANTED.items():
     for command in commands:
-        named = "list" if command is listing.list_experiments else None
+        named = "list" if command is looking.list_experiments else None
         app.command(named, rich_help_panel=panel)(command)
 app.command(rich_help_panel="Within", epilog=step.TABLE)(step.step)
-for command in STEPS:
-    app.command(hidden=True)(command)
 
 #: New objects after which Python collects garbage; its default is 700. Loading modules leaves
 #: hardly any garbage: collecting less often saves a tenth of a short job.
@@ -107,7 +83,7 @@ def _start_with_one_hash_seed() -> None:
     Otherwise a method that goes through such a set would give other numbers at every start.
     """
     words = [word for word in sys.argv[1:] if not word.startswith("-")]
-    trains = words[:1] in (["train"], ["train-points"]) or words[:2] == ["step", "train_run"]
+    trains = words[:2] in (["step", "train_run"], ["step", "train_alone"])
     if trains and os.environ.get("PYTHONHASHSEED") != "0":
         os.environ["PYTHONHASHSEED"] = "0"
         os.execv(sys.executable, [sys.executable, "-P", "-m", "fedatlas", *sys.argv[1:]])

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from fedatlas.cli.options import Catalogues, Output, Titles
+from fedatlas.cli.looking import check_folder
+from fedatlas.cli.options import Catalogues, Configuration, Output, Titles
 from fedatlas.errors import FedatlasError
 from fedatlas.files import write_text
 from fedatlas.plain_text import say
@@ -166,6 +167,33 @@ def data_card(output: Output, catalogue: Catalogues) -> None:
     from fedatlas.pages.repository import data_card
 
     write_text(output, data_card(load_catalogue(*catalogue)))
+
+
+def coverage(
+    config: Configuration,
+    results: Annotated[
+        list[Path] | None, typer.Argument(help="Results folders from which to take verdicts.")
+    ] = None,
+    readme: Annotated[Path, typer.Option(help="README to write the table into.")] = Path(
+        "README.md"
+    ),
+) -> None:
+    """Take verdicts into config/verdicts.csv, and write README's table of what ran."""
+    from fedatlas.pages import repository as kept
+    from fedatlas.plan.build import build_plan
+    from fedatlas.schema.papers import load_coverage
+
+    plan = build_plan(config)
+    covered = load_coverage(config / "coverage.yaml", plan.papers, plan.experiments)
+    verdicts = kept.read_kept(config / "verdicts.csv")
+    for folder in results or ():
+        check_folder(folder)
+        verdicts = kept.joined(verdicts, kept.taken_from(folder), plan.experiments)
+    write_text(config / "verdicts.csv", kept.kept_to_csv(verdicts))
+    table = kept.readme_table(plan.papers, covered, verdicts, plan.experiments)
+    text = readme.read_text(encoding="utf-8")
+    write_text(readme, kept.with_table(text, table, readme))
+    say(f"{config / 'verdicts.csv'}: {len(verdicts)} sentences; {readme}: the table")
 
 
 def _licences(catalogues: list[Path]) -> dict[str, str]:

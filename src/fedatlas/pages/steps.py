@@ -44,13 +44,17 @@ def write_summary(experiments: list[str], results: Path, output: Path, atlas: Pa
 
 
 def write_explorer(
-    atlas: Path, claims: list[Path], output: Path, shows: dict[str, list[str]] | None = None
+    atlas: Path,
+    claims: list[Path],
+    output: Path,
+    shows: dict[str, list[str]] | None = None,
+    config: Path | None = None,
 ) -> None:
     """Write the page on which the atlas is explored, and its curves beside it.
 
     atlas: file, table, or folder of results or of what was published. claims: verdicts. shows:
     experiments without own runs → the runs that they show, as experiment/run; by default those of
-    the configuration.
+    the configuration. config: its folder, if not the workflow's.
     """
     from fedatlas.pages.explorer import write_explorer as write
     from fedatlas.plan.selected import runs_shown
@@ -60,7 +64,7 @@ def write_explorer(
     for file in claims:
         check_sums(file.parent, [file])  # of a published folder
     if shows is None:
-        plan = build_plan(shipped_configuration(), *projects())
+        plan = build_plan(config or shipped_configuration(), *projects())
         shows = runs_shown(plan, plan.experiments)
-    with described(atlas, None) as opened:
+    with described(atlas, config) as opened:
         write(opened, claims, output, shows)

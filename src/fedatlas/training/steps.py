@@ -3,11 +3,14 @@
 import logging
 import os
 from pathlib import Path
+from typing import Any
 
+from fedatlas.errors import FedatlasError
 from fedatlas.files import date_to_now
 from fedatlas.schema.config import DEVICE_VARIABLE, SEEDS_VARIABLE
+from fedatlas.schema.models import read_json
 from fedatlas.schema.objectives import LinearObjective
-from fedatlas.schema.runs import Points
+from fedatlas.schema.runs import Points, RunSpec
 
 log = logging.getLogger(__name__)
 
@@ -42,14 +45,53 @@ def train_run(
     """
     from fedatlas.training.points import train_points
 
-    told = os.environ
-    kept = seeds or (Path(told[SEEDS_VARIABLE]) if told.get(SEEDS_VARIABLE) else results / "seeds")
-    train_points(
-        points.specs,
-        results,
-        kept,
-        device=device or told.get(DEVICE_VARIABLE, "auto"),
-        checkpoint_every=checkpoint_every or float(told.get("FEDATLAS_CHECKPOINT_EVERY", "60")),
-    )
+    shared = os.environ.get(SEEDS_VARIABLE)
+    kept = seeds or (Path(shared) if shared else results / "seeds")
+    train_points(points.specs, results, kept, **_where(device, checkpoint_every))
     # The clock may have been set back meanwhile.
     date_to_now(file for pattern in _INPUTS for file in results.glob(pattern))
+
+
+def train_alone(
+    spec: RunSpec,
+    shards: Path,
+    output: Path,
+    optima: Path | None = None,
+    tuning: Path | None = None,
+    device: str | None = None,
+    seeds: Path | None = None,
+    checkpoint_every: float | None = None,
+) -> None:
+    """Rehearse a run's method, train the run's seeds that have no result, write its trace.
+
+    spec: as `fedatlas spec` prints it. shards, optima: folders of the split's partitions and, if f*
+    is needed, optima. tuning: the selection record of the experiment in which the run is tuned.
+    seeds: the folder of results of seeds and of checkpoints, if any are to be kept. device,
+    checkpoint_every: see `train_run`.
+    """
+    from fedatlas.training.failing import explaining_memory, naming_run
+    from fedatlas.training.loop import train
+    from fedatlas.training.rehearsal import rehearse
+    from fedatlas.training.seeds import SeedPolicy
+
+    if (tuning is None) != (spec.tuned_in is None):
+        raise FedatlasError(
+            f"{spec.name}: is tuned in {spec.tuned_in or 'no other experiment'}: "
+            f"{'remove' if tuning else 'give'} 'tuning'"
+        )
+    if tuning is not None:
+        spec = spec.tuned(read_json(tuning))
+    where = _where(device, checkpoint_every)
+    policy = SeedPolicy(seeds, where["checkpoint_every"]) if seeds else None
+    with naming_run(spec.name):
+        rehearse(spec, shards)
+        with explaining_memory(spec.name, where["device"]):
+            train(spec, shards, output, optima=optima, device=where["device"], seeds=policy)
+
+
+def _where(device: str | None, checkpoint_every: float | None) -> dict[str, Any]:
+    """Both as they are given, else as the environment says."""
+    if checkpoint_every is None:
+        checkpoint_every = float(os.environ.get("FEDATLAS_CHECKPOINT_EVERY", "60"))
+    device = device or os.environ.get(DEVICE_VARIABLE, "auto")
+    return {"device": device, "checkpoint_every": checkpoint_every}
