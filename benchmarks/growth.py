@@ -52,10 +52,9 @@ def rounds_of_fedavg(clients: int, features: int) -> float:
     from fedatlas.algorithms.fedavg import FedAvg
     from fedatlas.arithmetic.randomness import RoundRandom
     from fedatlas.arithmetic.samples import Samples
-    from fedatlas.federations.client_shards import ClientSamples
-    from fedatlas.federations.counters import Counters
     from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
-    from fedatlas.federations.star_network import StarNetwork
+    from fedatlas.federations.parts import Counters, StarNetwork
+    from fedatlas.federations.shards import ClientSamples
     from fedatlas.schema.objectives import LinearObjective
 
     count = 10 * clients

@@ -23,10 +23,9 @@ from fedatlas.architectures import architecture
 from fedatlas.arithmetic.batched_network import BatchedNetwork
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.counters import Counters
 from fedatlas.federations.min_max.engine import AucEngine
-from fedatlas.federations.star_network import StarNetwork
+from fedatlas.federations.parts import Counters, StarNetwork
+from fedatlas.federations.shards import ClientSamples
 from fedatlas.schema.objectives import AucObjective
 
 WORKERS = 16

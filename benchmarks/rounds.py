@@ -28,11 +28,10 @@ from fedatlas.algorithms import algorithm_class
 from fedatlas.arithmetic.kernels.drawing import CompiledRandom
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.federations.algorithm import Algorithm
-from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.counters import Counters
 from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
 from fedatlas.federations.horizontal.problem import HorizontalProblem
-from fedatlas.federations.star_network import StarNetwork
+from fedatlas.federations.parts import Counters, StarNetwork
+from fedatlas.federations.shards import ClientSamples
 from fedatlas.schema.objectives import LinearObjective
 
 CLIENTS, SAMPLES_EACH, FEATURES, NON_ZEROS = 3250, 10, 123, 14

@@ -31,15 +31,13 @@ from fedatlas.algorithms.tdcd import Tdcd
 from fedatlas.architectures import architecture
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.counters import Counters
-from fedatlas.federations.decentralised.network import GraphCounters, GraphNetwork
-from fedatlas.federations.decentralised.network_engine import ClassifyingAgents
+from fedatlas.federations.decentralised.graph import GraphCounters, GraphNetwork
+from fedatlas.federations.decentralised.torch_engine import ClassifyingAgents
 from fedatlas.federations.min_max.engine import AucEngine
-from fedatlas.federations.star_network import StarNetwork
-from fedatlas.federations.tiered.network import TieredCounters, TieredNetwork
-from fedatlas.federations.tiered.network_engine import NetworkSilos
-from fedatlas.federations.tiered.shards import TieredSamples
+from fedatlas.federations.parts import Counters, StarNetwork
+from fedatlas.federations.shards import ClientSamples, TieredSamples
+from fedatlas.federations.tiered.hubs import TieredCounters, TieredNetwork
+from fedatlas.federations.tiered.torch_engine import NetworkSilos
 from fedatlas.privacy.schemes import S1
 from fedatlas.schema.objectives import AucObjective, ClassificationObjective
 

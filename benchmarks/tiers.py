@@ -19,11 +19,9 @@ from fedatlas.architectures import checked_build
 from fedatlas.arithmetic.batched_network import BatchedNetwork
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.tiered.network import TieredCounters, sums_of_others
-from fedatlas.federations.tiered.network_engine import NetworkSilos
-from fedatlas.federations.tiered.problem import TieredProblem
-from fedatlas.federations.tiered.shards import TieredSamples
+from fedatlas.federations.shards import ClientSamples, TieredSamples
+from fedatlas.federations.tiered.hubs import TieredCounters, TieredProblem, sums_of_others
+from fedatlas.federations.tiered.torch_engine import NetworkSilos
 from fedatlas.schema.objectives import ClassificationObjective
 
 SILOS, HALF, CLASSES = 2, (1, 28, 14), 10

@@ -15,8 +15,8 @@ from interleaved import medians
 
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Clipping, Samples
-from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.decentralised.network_engine import ClassifyingAgents
+from fedatlas.federations.decentralised.torch_engine import ClassifyingAgents
+from fedatlas.federations.shards import ClientSamples
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.objectives import ClassificationObjective
 from fedatlas.studies.budgets import compute_budgets

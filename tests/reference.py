@@ -20,7 +20,7 @@ import numpy as np
 from scipy import sparse
 
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.federations.client_shards import ClientSamples
+from fedatlas.federations.shards import ClientSamples
 from fedatlas.schema.objectives import LinearObjective
 
 Vector = np.ndarray

@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 
 from fedatlas.schema.runs import RunSpec
-from fedatlas.training import checkpoints
+from fedatlas.training import seeds
 from fedatlas.training.loop import train
 from fedatlas.training.seeds import SeedPolicy
 
@@ -23,7 +23,7 @@ def train_until_killed(
     after: int, spec: RunSpec, shards: Path, output: Path, policy: SeedPolicy, **options: Any
 ) -> None:
     """Ends after so many checkpoints, without a trace."""
-    save, saved = checkpoints.save, []
+    save, saved = seeds.write_checkpoint, []
 
     def save_then_die(*arguments: Any) -> None:
         save(*arguments)
@@ -31,7 +31,7 @@ def train_until_killed(
         if len(saved) == after:
             raise Killed
 
-    with patch.object(checkpoints, "save", save_then_die), pytest.raises(Killed):
+    with patch.object(seeds, "write_checkpoint", save_then_die), pytest.raises(Killed):
         train(spec, shards, output, seeds=policy, **options)
     assert files_of(policy) and not output.exists()
 

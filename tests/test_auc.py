@@ -18,11 +18,10 @@ from fedatlas.arithmetic.classification import auroc
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.client_shards import ClientSamples, read_shard
-from fedatlas.federations.counters import Counters
 from fedatlas.federations.min_max import PrimalDual
-from fedatlas.federations.min_max.auc import AucLoss, Auxiliary, pairwise_squared_loss
-from fedatlas.federations.min_max.engine import AucEngine
+from fedatlas.federations.min_max.engine import AucEngine, AucLoss, Auxiliary, pairwise_squared_loss
+from fedatlas.federations.parts import Counters
+from fedatlas.federations.shards import ClientSamples, read_shard
 from fedatlas.schema.objectives import AucObjective
 from fedatlas.schema.partitions import BinaryClasses, HorizontalPartition
 from fedatlas.shards.writing import write_shards

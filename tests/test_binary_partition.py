@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.client_shards import read_shard
+from fedatlas.federations.shards import read_shard
 from fedatlas.schema.models import validated
 from fedatlas.schema.partitions import BinaryClasses, HorizontalPartition
 from fedatlas.shards.assignment import share_out

@@ -19,11 +19,10 @@ from fedatlas.algorithms.fedpage import FedPage
 from fedatlas.arithmetic.client_rows import ChunkedRows
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.counters import Counters
 from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
 from fedatlas.federations.horizontal.problem import HorizontalProblem
-from fedatlas.federations.star_network import StarNetwork
+from fedatlas.federations.parts import Counters, StarNetwork
+from fedatlas.federations.shards import ClientSamples
 from fedatlas.schema.objectives import LinearObjective
 
 OPERATIONS = (operator.add, operator.sub, operator.mul, operator.truediv)

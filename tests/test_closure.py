@@ -76,7 +76,7 @@ def test_runs_depend_on_the_code_of_their_own_kind_of_partition():
 
 
 def test_data_steps_do_not_depend_on_training():
-    closure = set(import_closure("fedatlas.data.prepare", "fedatlas.shards.horizontal"))
+    closure = set(import_closure("fedatlas.data.prepare", "fedatlas.shards.cutting"))
     assert not {
         name
         for name in closure - {"arithmetic/__init__.py", "arithmetic/samples.py"}

@@ -33,15 +33,15 @@ from fedatlas.arithmetic.randomness import Draws, RoundRandom
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
-from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.decentralised.linear_engine import LinearAgents
-from fedatlas.federations.decentralised.network import (
+from fedatlas.federations.decentralised.graph import (
     GraphCounters,
     GraphNetwork,
+    GraphProblem,
     Links,
 )
-from fedatlas.federations.decentralised.network_engine import ClassifyingAgents
-from fedatlas.federations.decentralised.problem import GraphProblem
+from fedatlas.federations.decentralised.numpy_engines import LinearAgents
+from fedatlas.federations.decentralised.torch_engine import ClassifyingAgents
+from fedatlas.federations.shards import ClientSamples
 from fedatlas.privacy.accountants import PrivacyContext
 from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
 from fedatlas.schema.partitions import HorizontalPartition

@@ -17,11 +17,15 @@ from fedatlas.arithmetic.randomness import Draws, RoundRandom
 from fedatlas.arithmetic.samples import Clipping, Samples
 from fedatlas.arithmetic.torch_device import DeviceSamples
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.decentralised.linear_engine import LinearAgents
-from fedatlas.federations.decentralised.network import GraphCounters, GraphNetwork, Links
-from fedatlas.federations.decentralised.network_engine import ClassifyingAgents
-from fedatlas.federations.decentralised.problem import GraphProblem
+from fedatlas.federations.decentralised.graph import (
+    GraphCounters,
+    GraphNetwork,
+    GraphProblem,
+    Links,
+)
+from fedatlas.federations.decentralised.numpy_engines import LinearAgents
+from fedatlas.federations.decentralised.torch_engine import ClassifyingAgents
+from fedatlas.federations.shards import ClientSamples
 from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -9,7 +9,7 @@ import pytest
 from experiment_files import plan_of_all
 from fedatlas.algorithms import build_algorithm
 from fedatlas.arithmetic.randomness import Draws, RoundRandom
-from fedatlas.federations.decentralised.network import GraphCounters, GraphNetwork
+from fedatlas.federations.decentralised.graph import GraphCounters, GraphNetwork
 from fedatlas.studies import budgets
 from fedatlas.studies.budgets import noise_model
 

@@ -24,8 +24,8 @@ import xarray as xr
 from fedatlas.algorithms.scaffold import Scaffold
 from fedatlas.interruption import Interruption
 from fedatlas.store.netcdf import write_netcdf
-from fedatlas.training import checkpoints
 from fedatlas.training import loop as training
+from fedatlas.training import seeds
 from fedatlas.training.seeds import SeedPolicy
 from kill.chains import HANGS, Chain, Counts, Runner, kill_often
 from kill.runs import METHODS, make_shards, specifications
@@ -232,14 +232,14 @@ ARRAYS = {"state/x": np.arange(6.0).reshape(2, 3), "variable/y": np.array([1, 2]
 @pytest.fixture
 def saved(tmp_path):
     path = tmp_path / "only.npz"
-    checkpoints.save(path, IDENTITY, {"round": 3}, ARRAYS)
+    seeds.write_checkpoint(path, IDENTITY, {"round": 3}, ARRAYS)
     return path
 
 
 def reason(path, identity, caplog):
     """Why a checkpoint is not used: the only line that the log says of it."""
     caplog.clear()
-    assert checkpoints.load(path, identity, {}) is None
+    assert seeds.read_checkpoint(path, identity, {}) is None
     (line,) = caplog.messages
     head = f"{path}: is not used, training starts anew: "
     assert line.startswith(head) and "\n" not in line
@@ -249,13 +249,13 @@ def reason(path, identity, caplog):
 def test_a_whole_checkpoint_of_the_run_is_used(saved, tmp_path, caplog):
     environment = {name: IDENTITY[name] for name in ("numpy", "device")}
     own = {name: value for name, value in IDENTITY.items() if name not in environment}
-    header, arrays = checkpoints.load(saved, own, environment)
+    header, arrays = seeds.read_checkpoint(saved, own, environment)
     assert header["round"] == 3
     assert arrays.keys() == ARRAYS.keys()
     for name, array in ARRAYS.items():
         assert arrays[name].dtype == array.dtype
         np.testing.assert_array_equal(arrays[name], array)
-    assert checkpoints.load(tmp_path / "none.npz", IDENTITY, {}) is None
+    assert seeds.read_checkpoint(tmp_path / "none.npz", IDENTITY, {}) is None
     assert caplog.messages == []
 
 
@@ -279,7 +279,7 @@ def test_a_checkpoint_that_names_more_is_not_used(saved, caplog):
 
 
 def test_another_format_is_not_used(saved, caplog):
-    checkpoints.save(saved, IDENTITY, {"format": "fedatlas checkpoint 1"}, ARRAYS)
+    seeds.write_checkpoint(saved, IDENTITY, {"format": "fedatlas checkpoint 1"}, ARRAYS)
     assert reason(saved, IDENTITY, caplog).startswith("its format is not 'fedatlas checkpoint ")
 
 
@@ -289,7 +289,7 @@ def test_any_damaged_byte_is_found_or_means_nothing(saved, caplog):
     used = 0
     for place in range(0, len(whole), 3):
         saved.write_bytes(whole[:place] + bytes([whole[place] ^ 0x10]) + whole[place + 1 :])
-        loaded = checkpoints.load(saved, IDENTITY, {})
+        loaded = seeds.read_checkpoint(saved, IDENTITY, {})
         if loaded is not None:
             used += 1
             assert loaded[0]["round"] == 3 and loaded[1].keys() == ARRAYS.keys()
@@ -303,7 +303,7 @@ def test_any_damaged_byte_is_found_or_means_nothing(saved, caplog):
 def test_content_exchanged_behind_the_archives_own_checksums_is_found(saved, caplog):
     """As a digest that covers names, types, shapes, values and the header finds it."""
     text = '{"format": "x"}'
-    digest = checkpoints.content_digest(text, ARRAYS)
+    digest = seeds.content_digest(text, ARRAYS)
     x, y = ARRAYS["state/x"], ARRAYS["variable/y"]
     others = [
         (text + " ", ARRAYS),
@@ -314,8 +314,8 @@ def test_content_exchanged_behind_the_archives_own_checksums_is_found(saved, cap
         (text, {"state/x": np.nextafter(x, 9.0), "variable/y": y}),
         (text, {"state/x": x, "variable/y": y[::-1]}),
     ]
-    assert digest not in {checkpoints.content_digest(*other) for other in others}
-    assert digest == checkpoints.content_digest(text, dict(reversed(ARRAYS.items())))
+    assert digest not in {seeds.content_digest(*other) for other in others}
+    assert digest == seeds.content_digest(text, dict(reversed(ARRAYS.items())))
     with np.load(saved) as archive:
         members = dict(archive)
     np.savez(saved, **(members | {"state/x": x + 1}))
@@ -330,13 +330,13 @@ def test_a_checkpoint_of_another_environment_is_not_continued(
     for file in tmp_path.rglob("*.npz"):
         with np.load(file) as archive:
             header = json.loads(str(archive["header"]))
-        if checkpoints.FINISHED not in header:
+        if seeds.FINISHED not in header:
             break
     identity = header["identity"]
-    header, arrays = checkpoints.load(file, identity, {})
+    header, arrays = seeds.read_checkpoint(file, identity, {})
     own = identity["numba"]
     rest = {key: header[key] for key in header if key not in ("format", "identity")}
-    checkpoints.save(file, identity | {"numba": "0.0"}, rest, arrays)
+    seeds.write_checkpoint(file, identity | {"numba": "0.0"}, rest, arrays)
     trace, rounds = interrupted_in_round(None)
     assert rounds == 2 + 30  # from the second seed's start
     (said,) = [line for line in caplog.messages if "not used" in line]

@@ -28,8 +28,8 @@ from fedatlas.evaluation.study_files import (
     write_surface,
 )
 from fedatlas.evaluation.verdicts import Verdict, judge
-from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.min_max.auc import AucLoss, Auxiliary, pairwise_squared_loss
+from fedatlas.federations.min_max.engine import AucLoss, Auxiliary, pairwise_squared_loss
+from fedatlas.federations.shards import ClientSamples
 from fedatlas.figures.landscape import compose
 from fedatlas.figures.style import draw
 from fedatlas.schema.claims import Claim, ClaimTest

@@ -23,16 +23,15 @@ from fedatlas.arithmetic.kernels.formulas import LinearModel
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.tiered.linear_engine import LinearSilos
-from fedatlas.federations.tiered.network import (
+from fedatlas.federations.shards import ClientSamples, TieredSamples
+from fedatlas.federations.tiered.hubs import (
     SiloModels,
     TieredCounters,
     TieredNetwork,
     sums_of_others,
 )
-from fedatlas.federations.tiered.network_engine import NetworkSilos
-from fedatlas.federations.tiered.shards import TieredSamples
+from fedatlas.federations.tiered.linear_engine import LinearSilos
+from fedatlas.federations.tiered.torch_engine import NetworkSilos
 from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -22,13 +22,12 @@ from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.arithmetic.samples import Clipping, Samples
 from fedatlas.arithmetic.torch_device import DeviceSamples, Minibatch, in_blocks
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.decentralised.network_engine import ClassifyingAgents
+from fedatlas.federations.decentralised.torch_engine import ClassifyingAgents
 from fedatlas.federations.horizontal.torch_engine import TorchEngine
 from fedatlas.federations.min_max.engine import AucEngine
-from fedatlas.federations.tiered.network import sums_of_others
-from fedatlas.federations.tiered.network_engine import NetworkSilos
-from fedatlas.federations.tiered.shards import TieredSamples
+from fedatlas.federations.shards import ClientSamples, TieredSamples
+from fedatlas.federations.tiered.hubs import sums_of_others
+from fedatlas.federations.tiered.torch_engine import NetworkSilos
 from fedatlas.schema.objectives import AucObjective, ClassificationObjective, LinearObjective
 from fedatlas.training.failing import explaining_memory, is_out_of_memory
 

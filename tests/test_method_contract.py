@@ -10,8 +10,8 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.context import open_context
 from fedatlas.schema.federation import why_not_counted
 from fedatlas.schema.quantities import COSTS, MEASUREMENTS
-from fedatlas.training.checkpoints import state_arrays
 from fedatlas.training.loop import train
+from fedatlas.training.seeds import state_arrays
 from resuming import killed_and_resumed, without_times
 from small_federations import SMALL, small, small_shards
 

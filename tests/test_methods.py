@@ -22,11 +22,10 @@ from fedatlas.arithmetic.client_rows import ChunkedRows
 from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.algorithm import Algorithm, StepBound
-from fedatlas.federations.counters import Counters
 from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.horizontal.torch_engine import TorchEngine
-from fedatlas.federations.star_network import StarNetwork
+from fedatlas.federations.parts import Counters, StarNetwork
 from reference import Problem, objective_of, random_problem, shard_of
 
 ROUNDS = 50

@@ -27,12 +27,11 @@ from fedatlas.arithmetic.randomness import IN_PYTHON, RoundRandom
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
-from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.counters import Counters
 from fedatlas.federations.min_max import PrimalDual
 from fedatlas.federations.min_max.engine import AucEngine
 from fedatlas.federations.min_max.problem import MinMaxProblem
-from fedatlas.federations.star_network import StarNetwork
+from fedatlas.federations.parts import Counters, StarNetwork
+from fedatlas.federations.shards import ClientSamples
 from fedatlas.schema.objectives import AucObjective, LinearObjective
 from fedatlas.schema.partitions import HorizontalPartition
 from fedatlas.training.loop import train

@@ -31,8 +31,8 @@ from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.selection import Choice, choices, select
 from fedatlas.evaluation.verdicts import judge
 from fedatlas.federations.algorithm import Algorithm
-from fedatlas.federations.counters import SequentialCounters
-from fedatlas.federations.decentralised.network import GraphNetwork
+from fedatlas.federations.decentralised.graph import GraphNetwork
+from fedatlas.federations.parts import SequentialCounters
 from fedatlas.figures.draw import compose
 from fedatlas.figures.style import Shown
 from fedatlas.plan.build import build_plan

@@ -23,10 +23,10 @@ from fedatlas.arithmetic.minibatches import Minibatches, draw
 from fedatlas.arithmetic.randomness import IN_PYTHON, RoundRandom
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.counters import Counters
 from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.horizontal.torch_engine import TorchEngine
+from fedatlas.federations.parts import Counters
 from reference import OBJECTIVES, Problem, objective_of, random_problem, shard_of
 
 ENGINES = ("compiled", "torch")
@@ -443,7 +443,7 @@ def test_compiled_loops_draw_what_those_in_python_draw(
 def test_only_long_trainings_of_networks_load_a_compiler() -> None:
     program = """
 import sys
-import fedatlas.federations.decentralised.network_engine, fedatlas.federations.min_max.engine
+import fedatlas.federations.decentralised.torch_engine, fedatlas.federations.min_max.engine
 from fedatlas.arithmetic.minibatches import loop_for
 
 for minibatches, compiler in ((10_000, False), (100_000, True)):

@@ -15,7 +15,7 @@ from fedatlas.algorithms.fedpage import FedPage
 from fedatlas.schema.partitions import HorizontalPartition
 from fedatlas.schema.runs import RunSpec
 from fedatlas.store.trace import read_trace, values_digest
-from fedatlas.training import checkpoints, loop
+from fedatlas.training import loop, seeds
 from fedatlas.training.optimum import Optimum, write_optimum
 from fedatlas.training.points import train_points
 from resuming import without_times
@@ -200,7 +200,7 @@ def rewritten(edit):
         header = json.loads(str(arrays.pop("header")))
         del arrays["digest"]
         edit(header, arrays)
-        checkpoints.save(path, header.pop("identity"), header, arrays)
+        seeds.write_checkpoint(path, header.pop("identity"), header, arrays)
 
     return damage
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.tables import from_table
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.client_shards import read_shard
+from fedatlas.federations.shards import read_shard
 from fedatlas.files import file_digest
 from fedatlas.schema.partitions import HorizontalPartition, TieredPartition, VerticalPartition
 from fedatlas.shards.assignment import share_out

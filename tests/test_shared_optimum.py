@@ -26,7 +26,7 @@ from catalogue_entry import FILES, entry
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.context import open_context
-from fedatlas.federations.tiered.network import SiloModels
+from fedatlas.federations.tiered.hubs import SiloModels
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.models import validated
 from fedatlas.schema.objectives import LinearObjective

@@ -16,7 +16,7 @@ from fedatlas.data.formats.synthetic_series import SyntheticSeries, make_series
 from fedatlas.data.prepare import prepare, read_prepared
 from fedatlas.data.scaling import scaled
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.client_shards import read_shard
+from fedatlas.federations.shards import read_shard
 from fedatlas.schema.partitions import HorizontalPartition
 from fedatlas.shards.writing import write_shards
 

@@ -25,7 +25,7 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import cost_axis
-from fedatlas.federations.tiered.network import SiloModels, TieredCounters, TieredNetwork
+from fedatlas.federations.tiered.hubs import SiloModels, TieredCounters, TieredNetwork
 from fedatlas.schema.partitions import TieredPartition
 from fedatlas.schema.runs import RunSpec
 from fedatlas.store.trace import read_trace

@@ -18,8 +18,8 @@ from fedatlas.evaluation.theory_table import (
     bounded_values,
     read_theory,
 )
-from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
+from fedatlas.federations.shards import ClientSamples
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.theory.constants import Constants, constants_of
 from fedatlas.theory.methods import theorems_on as all_theorems_on

@@ -16,8 +16,8 @@ from fedatlas.data.formats import dataset_of
 from fedatlas.data.formats.synthetic import SyntheticNoise, make_noise
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.theory_table import LAST_SQUARED_GRADIENT
-from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.decentralised.function_engine import FunctionAgents
+from fedatlas.federations.decentralised.numpy_engines import FunctionAgents
+from fedatlas.federations.shards import ClientSamples
 from fedatlas.privacy.conditions import assumption_4, assumption_5
 from fedatlas.privacy.schemes import S1, S2, TrackingSteps
 from fedatlas.schema.objectives import PolyakObjective

@@ -11,7 +11,7 @@ import reference_min_max as reference
 from fedatlas.algorithms.fmgda import Fmgda
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.client_shards import ClientSamples
+from fedatlas.federations.shards import ClientSamples
 from fedatlas.schema.objectives import AucObjective
 from fedatlas.theory.fmgda import MinMaxConstants, min_max_constants
 from fedatlas.theory.methods import theorems_on

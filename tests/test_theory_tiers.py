@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from fedatlas.algorithms.tdcd import Tdcd
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.evaluation.claims.slope import SlopeTest
-from fedatlas.federations.tiered.network import TieredCounters, TieredNetwork
+from fedatlas.federations.tiered.hubs import TieredCounters, TieredNetwork
 from fedatlas.theory.constants import constants_of
 from fedatlas.theory.methods import theorems_on
 from fedatlas.theory.tdcd import TierConstants

@@ -20,10 +20,9 @@ from fedatlas import architectures
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.tiered.network import PerSilo, SiloModels, TieredCounters, sums_of_others
-from fedatlas.federations.tiered.network_engine import NetworkSilos
-from fedatlas.federations.tiered.shards import TieredSamples
+from fedatlas.federations.shards import ClientSamples, TieredSamples
+from fedatlas.federations.tiered.hubs import PerSilo, SiloModels, TieredCounters, sums_of_others
+from fedatlas.federations.tiered.torch_engine import NetworkSilos
 from fedatlas.schema.objectives import ClassificationObjective
 
 CLASSES = np.array([2.0, 3.0, 7.0, 11.0, 13.0, 20.0, 21.0])  # labels of data sets of many classes

@@ -13,8 +13,7 @@ from fedatlas.arithmetic.samples import Samples
 from fedatlas.arithmetic.torch_device import DeviceSamples
 from fedatlas.data.tables import from_table
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.client_shards import read_shard
-from fedatlas.federations.tiered.shards import TieredSamples, read_tiered_shards
+from fedatlas.federations.shards import TieredSamples, read_shard, read_tiered_shards
 from fedatlas.files import file_digest
 from fedatlas.schema.partitions import HorizontalPartition, TieredPartition, VerticalPartition
 from fedatlas.shards.assignment import share_out_by_silo, silo_blocks, train_and_test_rows

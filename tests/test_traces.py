@@ -19,7 +19,7 @@ from fedatlas.schema.quantities import COSTS, MEASUREMENTS
 from fedatlas.schema.runs import RecordEvery
 from fedatlas.store.netcdf import seal, write_netcdf
 from fedatlas.store.trace import FORMAT, build_trace, read_trace, record_schedule, write_trace
-from fedatlas.training import checkpoints
+from fedatlas.training import seeds
 from trace_factory import auroc_trace, falling_trace, linear_trace, make_trace, tiered_trace
 
 
@@ -160,7 +160,7 @@ import h5py, netCDF4, pyarrow.parquet, xarray
 from fedatlas.data.tables import open_parquet, read_rows
 from fedatlas.errors import FedatlasError
 from fedatlas.store.trace import read_trace
-from fedatlas.training import checkpoints
+from fedatlas.training import seeds
 
 def prepared(path):
     with open_parquet(path) as file:
@@ -168,7 +168,7 @@ def prepared(path):
 
 folder = Path(sys.argv[1])
 def resumed(path):
-    return checkpoints.load(path, {}, {})
+    return seeds.read_checkpoint(path, {}, {})
 
 readers = {"a.nc": read_trace, "a.parquet": prepared, "a.npz": resumed}
 for name, read in readers.items():
@@ -188,7 +188,7 @@ def test_a_sound_file_is_not_called_damaged_where_memory_runs_out(tmp_path):
     large = xr.Dataset({"a": ("record", numbers)}, attrs={"format": FORMAT})
     write_netcdf(large, tmp_path / "a.nc")
     pq.write_table(pa.table({"a": numbers}), tmp_path / "a.parquet", use_dictionary=False)
-    checkpoints.save(tmp_path / "a.npz", {}, {}, {"a": numbers})
+    seeds.write_checkpoint(tmp_path / "a.npz", {}, {}, {"a": numbers})
     command = [sys.executable, "-c", _IN_LITTLE_MEMORY, str(tmp_path)]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     for name, line in zip(("a.nc", "a.parquet", "a.npz"), told, strict=True):

@@ -14,7 +14,7 @@ from fedatlas.federations.context import shard_files
 from fedatlas.schema.quantities import COSTS, MEASUREMENTS
 from fedatlas.schema.runs import RunSpec
 from fedatlas.store.trace import read_trace
-from fedatlas.training import checkpoints
+from fedatlas.training import seeds
 from fedatlas.training.loop import train
 from small_federations import CLIENTS, LOCAL, PARTIES, ROWS, small, small_shards
 
@@ -128,9 +128,9 @@ def test_states_keep_their_kinds_through_a_checkpoint():
         nothing: object
 
     state = State(np.arange(3.0), ClientRows(np.eye(2)), 7, 0.5, None)
-    arrays = checkpoints.state_arrays(state, lambda array: array)
+    arrays = seeds.state_arrays(state, lambda array: array)
     template = State(np.zeros(3), ClientRows(np.zeros((2, 2))), 0, 0.0, None)
-    restored = checkpoints.restore_state(template, arrays, lambda array: array)
+    restored = seeds.restore_state(template, arrays, lambda array: array)
     assert (restored.count, restored.rate, restored.nothing) == (7, 0.5, None)
     assert isinstance(restored.count, int)
     np.testing.assert_array_equal(restored.x, state.x)

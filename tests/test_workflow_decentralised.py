@@ -132,7 +132,7 @@ def test_second_run_does_nothing_and_edits_rerun_what_they_touch(workflow):
     assert workflow.planned() == []
     workflow.edit_code("federations/min_max/engine", "algorithms/fmgda")
     assert workflow.planned() == []
-    workflow.edit_code("federations/decentralised/linear_engine")
+    workflow.edit_code("federations/decentralised/numpy_engines")
     # Linear agents belong to the same setting, whichever engine a run takes.
     assert set(runs_in(workflow.planned())) == {"tracking/only", "quantised/only"}
 

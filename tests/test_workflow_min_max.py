@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.client_shards import read_shard
+from fedatlas.federations.shards import read_shard
 from fedatlas.plan.build import build_plan
 from fedatlas.store.trace import read_trace
 from workflow_copy import EVALUATION, ROOT, WorkflowCopy, files_of, runs_in, targets

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.federations.client_shards import ClientSamples
+from fedatlas.federations.shards import ClientSamples
 
 
 def client_images(values: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> ClientSamples:

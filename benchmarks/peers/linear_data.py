@@ -5,7 +5,7 @@ from measuring import Job
 from scipy import sparse
 
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.federations.client_shards import ClientSamples
+from fedatlas.federations.shards import ClientSamples
 
 
 def sparse_rows(job: Job) -> sparse.csr_array:

@@ -23,8 +23,8 @@ from fedatlas.store.joining import join_papers
 from fedatlas.store.netcdf import seal
 from fedatlas.store.reading import open_atlas
 from fedatlas.store.trace import read_trace
-from fedatlas.training import checkpoints
 from fedatlas.training.optimum import read_optimum
+from fedatlas.training.seeds import read_checkpoint
 
 Read = Callable[[], Any]
 MIB, GIB = 1 << 20, 1 << 30
@@ -94,7 +94,7 @@ def _checkpoint(folder: Path, array: bytes, method: int = zipfile.ZIP_STORED) ->
     path = folder / "a.npz"
     with zipfile.ZipFile(path, "w", method) as archive:
         archive.writestr("header.npy", array)
-    return lambda: checkpoints.load(path, {"run": "me"}, {})
+    return lambda: read_checkpoint(path, {"run": "me"}, {})
 
 
 def checkpoint_of_a_quintillion_values(folder: Path) -> Read:

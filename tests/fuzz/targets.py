@@ -34,8 +34,8 @@ from fedatlas.evaluation.verdicts import Verdict, read_verdicts, verdicts_to_csv
 from fedatlas.schema.claims import Effect
 from fedatlas.schema.experiment_files import load_experiments
 from fedatlas.store.netcdf import seal
-from fedatlas.training import checkpoints
 from fedatlas.training.optimum import read_optimum
+from fedatlas.training.seeds import read_checkpoint, write_checkpoint
 from fuzz.mutations import TOKENS, mutated, with_png_sums, with_tar_sums
 
 Case = Callable[[Random], Any]
@@ -462,7 +462,7 @@ def results(folder: Path) -> Case:
 
 def checkpoint(folder: Path) -> Case:
     path, identity = folder / "run.npz", {"run": "me"}
-    checkpoints.save(
+    write_checkpoint(
         path, identity, {"round": 3}, {"x": np.arange(6.0).reshape(2, 3), "y": np.array(1)}
     )
     whole = path.read_bytes()
@@ -485,7 +485,7 @@ def checkpoint(folder: Path) -> Case:
     def run(random: Random) -> Any:
         of_whole = random.random() < 0.5
         path.write_bytes(mutated(random, [whole]) if of_whole else of_members(random))
-        loaded = checkpoints.load(path, identity, {})
+        loaded = read_checkpoint(path, identity, {})
         if loaded is not None:
             header, arrays = loaded
             assert header["identity"] == identity

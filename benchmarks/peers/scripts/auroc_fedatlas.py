@@ -8,9 +8,8 @@ from measuring import Timed, job_of_command_line, report
 
 from fedatlas.algorithms import algorithm_class
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.federations.counters import Counters
 from fedatlas.federations.min_max.engine import AucEngine
-from fedatlas.federations.star_network import StarNetwork
+from fedatlas.federations.parts import Counters, StarNetwork
 from fedatlas.schema.objectives import AucObjective
 
 

@@ -7,9 +7,8 @@ from measuring import Timed, job_of_command_line, report
 
 from fedatlas.algorithms import algorithm_class
 from fedatlas.arithmetic.kernels.drawing import CompiledRandom
-from fedatlas.federations.counters import Counters
 from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
-from fedatlas.federations.star_network import StarNetwork
+from fedatlas.federations.parts import Counters, StarNetwork
 from fedatlas.schema.objectives import LinearObjective
 
 

@@ -8,8 +8,7 @@ from pydantic import Field, PositiveFloat, field_validator
 
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.decentralised import Iterate, UndirectedAlgorithm, on_lattice
-from fedatlas.federations.decentralised.network import GraphNetwork
-from fedatlas.federations.decentralised.problem import GraphProblem
+from fedatlas.federations.decentralised.graph import GraphNetwork, GraphProblem
 from fedatlas.privacy.accountants import Budget, PrivacyContext, basic_composition, binomial_step
 
 

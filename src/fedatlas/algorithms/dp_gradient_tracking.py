@@ -11,8 +11,7 @@ from pydantic import PositiveInt, model_validator
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.decentralised import DecentralisedAlgorithm
-from fedatlas.federations.decentralised.network import GraphNetwork
-from fedatlas.federations.decentralised.problem import GraphProblem
+from fedatlas.federations.decentralised.graph import GraphNetwork, GraphProblem
 from fedatlas.privacy.accountants import (
     Accounting,
     Budget,

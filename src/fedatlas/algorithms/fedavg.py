@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.horizontal import LocalStepsAlgorithm
 from fedatlas.federations.horizontal.problem import HorizontalProblem
-from fedatlas.federations.star_network import StarNetwork
+from fedatlas.federations.parts import StarNetwork
 
 
 @dataclass(frozen=True)

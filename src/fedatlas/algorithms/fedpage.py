@@ -11,7 +11,7 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.algorithm import Smoothness, StepBound
 from fedatlas.federations.horizontal import HorizontalAlgorithm
 from fedatlas.federations.horizontal.problem import HorizontalProblem
-from fedatlas.federations.star_network import StarNetwork
+from fedatlas.federations.parts import StarNetwork
 
 Probability = Annotated[float, Field(gt=0, le=1)]
 

@@ -8,7 +8,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.min_max import MinMaxAlgorithm, PrimalDual
 from fedatlas.federations.min_max.problem import MinMaxProblem
-from fedatlas.federations.star_network import StarNetwork
+from fedatlas.federations.parts import StarNetwork
 
 
 @dataclass(frozen=True)

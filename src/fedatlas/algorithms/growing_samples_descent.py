@@ -12,8 +12,7 @@ from fedatlas.federations.decentralised import (
     UndirectedAlgorithm,
     output_perturbation,
 )
-from fedatlas.federations.decentralised.network import GraphNetwork
-from fedatlas.federations.decentralised.problem import GraphProblem
+from fedatlas.federations.decentralised.graph import GraphNetwork, GraphProblem
 from fedatlas.privacy.accountants import Budget, PrivacyContext
 
 

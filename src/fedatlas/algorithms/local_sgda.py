@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.min_max import MinMaxAlgorithm, PrimalDual
 from fedatlas.federations.min_max.problem import MinMaxProblem
-from fedatlas.federations.star_network import StarNetwork
+from fedatlas.federations.parts import StarNetwork
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.algorithm import Smoothness, StepBound
 from fedatlas.federations.horizontal import LocalStepsAlgorithm
 from fedatlas.federations.horizontal.problem import HorizontalProblem
-from fedatlas.federations.star_network import StarNetwork
+from fedatlas.federations.parts import StarNetwork
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm, StepBound
 from fedatlas.federations.tiered import Tiered
-from fedatlas.federations.tiered.network import (
+from fedatlas.federations.tiered.hubs import (
     PerSilo,
     SharedMinibatch,
     SiloModels,
     TieredNetwork,
+    TieredProblem,
     sums_of_others,
 )
-from fedatlas.federations.tiered.problem import TieredProblem
 from fedatlas.schema.federation import Federation
 
 

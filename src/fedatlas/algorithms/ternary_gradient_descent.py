@@ -6,8 +6,7 @@ from pydantic import PositiveFloat
 
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.decentralised import Iterate, UndirectedAlgorithm, packed_bytes
-from fedatlas.federations.decentralised.network import GraphNetwork
-from fedatlas.federations.decentralised.problem import GraphProblem
+from fedatlas.federations.decentralised.graph import GraphNetwork, GraphProblem
 from fedatlas.privacy.accountants import Budget, PrivacyContext, ternary_delta
 
 

@@ -4,16 +4,20 @@ The functions are those of DP-GT's Remark 4 (Chen, Wang, Zhang), affine in the n
 constants are computed here, since those printed there are not all right (papers.yaml, DP-11).
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from itertools import pairwise
 from math import sqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
 
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.objectives import LinearObjective, Loss, PolyakObjective
+
+if TYPE_CHECKING:  # the workflow imports methods when it is parsed: keep libraries out of that
+    from scipy import sparse
 
 
 def has_two_classes(
@@ -60,6 +64,8 @@ def average_smoothness(
     W = 1/N Σ_i ‖A_i‖² A_iᵀ A_i/M²: L is c times the root of W's largest eigenvalue, and what the
     regulariser adds.
     """
+    from scipy import sparse
+
     clients = len(offsets) - 1
     scale = np.empty(features.shape[0])
     for first, end in pairwise(offsets):
@@ -97,9 +103,11 @@ def _spectral_norm(rows: np.ndarray | sparse.csr_array) -> float:
     gram = rows.T @ rows if tall else rows @ rows.T
     if not isinstance(gram, np.ndarray):
         if gram.shape[0] > 3000:  # dense, it would fill the memory
-            from scipy.sparse.linalg import svds
+            from scipy import sparse
 
-            return float(svds(sparse.csr_array(rows), k=1, return_singular_vectors=False)[0])
+            return float(
+                sparse.linalg.svds(sparse.csr_array(rows), k=1, return_singular_vectors=False)[0]
+            )
         gram = gram.toarray()
     return float(np.sqrt(max(np.linalg.eigvalsh(gram)[-1], 0.0)))
 

@@ -21,7 +21,6 @@ from fedatlas.schema.federation import FEW, Federation, Sizes, Tiny, format_span
 from fedatlas.schema.models import only_subclass
 from fedatlas.schema.objectives import NetworkObjective
 from fedatlas.schema.runs import RunSpec
-from fedatlas.shards.manifests import verify_manifest
 
 
 @dataclass(frozen=True)
@@ -67,6 +66,8 @@ class FederationContext(ABC):
 
     def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
         """See `open_context`; a GPU is claimed when all files are found to be whole."""
+        from fedatlas.federations.shards import verify_manifest
+
         self._spec = spec
         self._files: dict[int, list[Path]] = {}
         self.shard_digests: dict[int, str] = {}
@@ -115,7 +116,7 @@ class FederationContext(ABC):
 
     def _fewest_samples(self) -> int:
         """How many samples the client holds that has fewest, whatever the seed."""
-        from fedatlas.federations.client_shards import fewest_samples
+        from fedatlas.federations.shards import fewest_samples
 
         return fewest_samples(self._files.values())
 
@@ -142,7 +143,7 @@ class ClientFederation(Federation):
     """Federations whose clients, workers or agents hold whole samples."""
 
     partition_kind = "horizontal"
-    sharding = "fedatlas.shards.horizontal"
+    sharding = "fedatlas.shards.cutting:cut_clients"
 
     @classmethod
     def describe(cls, partitions: Sequence[Any]) -> str:
@@ -152,7 +153,7 @@ class ClientFederation(Federation):
 
     @classmethod
     def read(cls, files: Sequence[Path]) -> Any:
-        from fedatlas.federations.client_shards import read_shard
+        from fedatlas.federations.shards import read_shard
 
         (file,) = files
         return read_shard(file)

@@ -55,7 +55,7 @@ def scaled_by(catalogue: Catalogue, dataset: str, split: str) -> list[str]:
 
 def sharding_code(partition: Partition) -> str:
     """The module that cuts the shards of a partition."""
-    return federation_of(partition.kind).sharding
+    return federation_of(partition.kind).sharding.partition(":")[0]
 
 
 def shards(dataset: str, split: str, partition: Partition) -> list[str]:

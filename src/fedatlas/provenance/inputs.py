@@ -16,11 +16,11 @@ from fedatlas.data.raw_files import (
 from fedatlas.data.tables import PREPARED_KEYS, open_parquet, read_metadata
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.context import shard_files
+from fedatlas.federations.shards import verify_manifest
 from fedatlas.files import tree_digest
 from fedatlas.plan.build import Plan
 from fedatlas.provenance.findings import LEFTOVER, CheckResult, damaged, short, stale, unchecked
 from fedatlas.schema.models import read_json
-from fedatlas.shards.manifests import verify_manifest
 from fedatlas.training.optimum import read_optimum
 
 

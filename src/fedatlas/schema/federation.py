@@ -53,7 +53,7 @@ class Federation(ABC):
 
     partition_kind, on_graphs, min_max, backend: the runs that take place in it.
     objectives: what its methods minimise.
-    sharding: the module whose `cut` shares out the rows of its kind of partition.
+    sharding: the function that shares out the rows of its kind of partition, as "module:name".
     holders: what those who hold data are called.
     counters: the dataclass that its problems and networks count in; fields are named as costs, or
         as measurements.

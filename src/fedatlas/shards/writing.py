@@ -1,13 +1,14 @@
 """Writing a partition: a Parquet file for each silo, then the manifest that vouches for them.
 
-The module of each kind has `cut(spec, table, test, metadata)`, which gives the silos: `table` and
-`metadata` are those of the prepared split, `test` are the rows of a split kept for testing.
+Each federation names the function of its kind, `cut(spec, table, test, metadata)`, which gives the
+silos: `table` and `metadata` are those of the prepared split, `test` are the rows of a split kept
+for testing.
 """
 
 from collections.abc import Iterable, Sequence
-from importlib import import_module
 from itertools import chain
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -90,8 +91,7 @@ def write_shards(
         "prepared_digest": file_digest(prepared),
         "test_digest": file_digest(test) if test else None,
     }
-    # By name: shards of one kind do not depend on the code of the others.
-    cut = import_module(federation_of(spec.kind).sharding).cut
+    cut = resolve_name(federation_of(spec.kind).sharding)
     constant = constant_columns(metadata.get("standardised"), metadata.get("feature_names"))
     with error_context(prepared):
         if spec.intercept:

@@ -21,8 +21,8 @@ from torch.func import functional_call, vmap
 from fedatlas.architectures import architecture
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.study_files import Classification, StationaryPoint, Surface
-from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.min_max.auc import AucLoss, Auxiliary, positive_rate
+from fedatlas.federations.min_max.engine import AucLoss, Auxiliary, positive_rate
+from fedatlas.federations.shards import ClientSamples
 from fedatlas.schema.objectives import AucObjective
 from fedatlas.schema.studies import Landscape
 

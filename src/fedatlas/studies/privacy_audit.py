@@ -27,7 +27,7 @@ from fedatlas.arithmetic.samples import Clipping
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparison import CONFIDENCE
 from fedatlas.evaluation.study_files import REFUTED
-from fedatlas.federations.decentralised.network import GraphCounters, Links
+from fedatlas.federations.decentralised.graph import GraphCounters, Links
 from fedatlas.privacy.accountants import PrivacyContext, smooth_lemma_2
 from fedatlas.privacy.adjacent_runs import (
     ChangedAgent,

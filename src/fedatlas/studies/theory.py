@@ -17,9 +17,8 @@ from fedatlas.evaluation.theory_table import (
     Row,
     bounded_values,
 )
-from fedatlas.federations.client_shards import read_shard
 from fedatlas.federations.context import shard_files
-from fedatlas.federations.tiered.shards import read_tiered_shards
+from fedatlas.federations.shards import read_shard, read_tiered_shards
 from fedatlas.federations.vertical.shards import read_party_shards
 from fedatlas.schema.objectives import AucObjective, LinearObjective, PolyakObjective
 from fedatlas.schema.runs import RunSpec

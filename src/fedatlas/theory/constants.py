@@ -10,10 +10,10 @@ import numpy as np
 from fedatlas.arithmetic.kernels.formulas import LinearModel
 from fedatlas.arithmetic.objectives import average_smoothness
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.client_shards import ClientSamples
+from fedatlas.federations.shards import ClientSamples
 from fedatlas.federations.vertical.shards import Features, PartyRows
 from fedatlas.schema.objectives import LinearObjective, Loss, Regulariser
-from fedatlas.training.solver import solve
+from fedatlas.training.optimum import solve
 
 #: The steepest slope of w²/(1 + w²), at w² = 1/3.
 _STEEPEST = 3 * sqrt(3) / 8

@@ -20,7 +20,7 @@ from fedatlas.arithmetic import objectives
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.theory_table import LAST_SQUARED_GRADIENT
 from fedatlas.federations.algorithm import StepBound
-from fedatlas.federations.client_shards import ClientSamples
+from fedatlas.federations.shards import ClientSamples
 from fedatlas.privacy.conditions import (
     Condition,
     Curvature,

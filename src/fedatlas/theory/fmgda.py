@@ -19,7 +19,7 @@ from fedatlas.algorithms.fmgda import Fmgda
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.theory_table import SQUARED_PRIMAL_GRADIENT
 from fedatlas.federations.algorithm import StepBound
-from fedatlas.federations.client_shards import ClientSamples
+from fedatlas.federations.shards import ClientSamples
 from fedatlas.schema.objectives import AucObjective
 from fedatlas.theory.constants import samples_of_each
 from fedatlas.theory.theorems import Bound, Course, Theorem

@@ -9,7 +9,7 @@ from scipy import sparse
 from fedatlas.algorithms.tdcd import Tdcd
 from fedatlas.arithmetic.objectives import block_smoothness
 from fedatlas.evaluation.theory_table import SQUARED_GRADIENT
-from fedatlas.federations.tiered.shards import TieredSamples
+from fedatlas.federations.shards import TieredSamples
 from fedatlas.federations.vertical.shards import PartyRows
 from fedatlas.schema.objectives import LinearObjective, Loss
 from fedatlas.theory.constants import at_start, constants_of, optimum_of

@@ -21,14 +21,16 @@ from fedatlas.files import canonical_json, require_writable
 from fedatlas.plan.closure import code_digest
 from fedatlas.schema.runs import RunSpec
 from fedatlas.store.trace import build_trace, record_schedule, values_digest, write_trace
-from fedatlas.training.checkpoints import content_digest, restore_state, state_arrays
 from fedatlas.training.optimum import read_optima
 from fedatlas.training.seeds import (
     Position,
     SeedFiles,
     SeedPolicy,
     SeedResult,
+    content_digest,
     differing_versions,
+    restore_state,
+    state_arrays,
     trace_identity,
     versions,
 )

@@ -4,29 +4,185 @@ They follow from hyper-parameters, partition, shards, optimum, seed, rounds, rec
 from names, titles, papers, claims or other seeds. So nothing is trained twice: not after a run was
 renamed, points or seeds were added, a curve stands in another experiment, or the folder was copied
 from another machine or is shared with others. While a seed trains, its file is a checkpoint.
+
+A file holds arrays, a JSON header and their digest, nothing executable. One that does not fit is
+not used; the log says why.
 """
 
+import hashlib
+import json
 import logging
 import platform
 import time
+import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import threadpoolctl
 
+from fedatlas.arithmetic.client_rows import ClientRows
+from fedatlas.errors import NotReadNowError, is_shortage
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.context import FederationContext
-from fedatlas.files import canonical_json, require_writable, text_digest
+from fedatlas.files import canonical_json, require_writable, text_digest, write_atomically
 from fedatlas.interruption import Interruption
 from fedatlas.schema.runs import RunSpec
-from fedatlas.training import checkpoints
+
+_FORMAT = "fedatlas checkpoint 3"
+#: Key of a header that only finished seeds have.
+FINISHED = "status"
+_HEADER = "header"
+_DIGEST = "digest"
+_DIGEST_LENGTH = 64
+
+State = TypeVar("State")
 
 log = logging.getLogger(__name__)
+
+
+def write_checkpoint(
+    path: Path, identity: Mapping[str, str], header: dict[str, Any], arrays: dict[str, np.ndarray]
+) -> None:
+    """Write a checkpoint whole or not at all.
+
+    identity: what the run's numbers depend on, by name. header: JSON data.
+    """
+    text = json.dumps({"format": _FORMAT, "identity": dict(identity), **header})
+    own = {_HEADER: np.array(text), _DIGEST: np.array(content_digest(text, arrays))}
+    with write_atomically(path) as temporary, temporary.open("wb") as stream:
+        np.savez(stream, allow_pickle=False, **own, **arrays)
+
+
+def read_checkpoint(
+    path: Path, identity: Mapping[str, str], environment: Mapping[str, str], *, quiet: bool = False
+) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
+    """Header and arrays of a whole file of this identity, or None.
+
+    environment: what a checkpoint must share besides; a finished seed need not.
+    If there is a file that is not used, a line in the log says why, unless quiet. NotReadNowError
+    where memory runs out for a sound one, which training anew would overwrite.
+    """
+    try:
+        arrays = _read_npz(path)
+        text, digest = str(arrays.pop(_HEADER)), str(arrays.pop(_DIGEST, ""))
+        header = json.loads(text)
+        needed = {**identity} if FINISHED in header else {**identity, **environment}
+        if header["format"] != _FORMAT:
+            reason = f"its format is not '{_FORMAT}'"
+        elif digest != content_digest(text, arrays):
+            reason = "it is damaged, its digest is another"
+        elif header["identity"] != needed:
+            reason = f"it was made with {_changes(header['identity'], needed)}"
+        else:
+            return header, arrays
+    except FileNotFoundError:
+        return None
+    except Exception as error:  # damage can make zipfile and numpy raise anything
+        if is_shortage(error) and _is_sound(path):
+            raise NotReadNowError(path, error) from error
+        reason = "it is damaged, or no file of a seed"
+    if not quiet:
+        log.warning("%s: is not used, training starts anew: %s", path, reason)
+    return None
+
+
+def _is_sound(path: Path) -> bool:
+    """Whether its parts have their checksums: damage can claim arrays that no memory holds."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.testzip() is None
+    except Exception as error:
+        return is_shortage(error)
+
+
+def _read_npz(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of a file that `np.savez` wrote, if it promises no more bytes than it has."""
+    with zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+    stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
+    if not stored or sum(member.file_size for member in members) > path.stat().st_size:
+        raise ValueError("would unpack to more than it has")
+    with np.load(path, allow_pickle=False) as file:
+        return dict(file)
+
+
+def content_digest(header: str, arrays: Mapping[str, np.ndarray]) -> str:
+    """SHA-256 of a header and of names, types, shapes and values of arrays."""
+    digest = hashlib.sha256(header.encode())
+    for name, array in sorted(arrays.items()):
+        kept = np.ascontiguousarray(array)
+        digest.update(canonical_json([name, kept.dtype.str, array.shape]).encode())
+        digest.update(kept.reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def _changes(saved: Mapping[str, str], identity: Mapping[str, str]) -> str:
+    """What has changed, in words; digests are only named."""
+    changed = [name for name in identity if saved.get(name) != identity[name]]
+    digests = [name for name in changed if len(identity[name]) == _DIGEST_LENGTH]
+    others = [
+        f"{name} {str(saved.get(name))[:40]!r} instead of {identity[name]!r}"
+        for name in changed
+        if name not in digests
+    ]
+    return ", ".join([*(f"another {name}" for name in digests), *others]) or "more than is known"
+
+
+def state_arrays(state: Any, to_numpy: Any) -> dict[str, np.ndarray]:
+    """The arrays of a state by field name, dotted where states are nested; None is left out."""
+    arrays: dict[str, np.ndarray] = {}
+    for name, value in _members(state).items():
+        if _members(value):
+            nested = state_arrays(value, to_numpy)
+            arrays |= {f"{name}.{inner}": array for inner, array in nested.items()}
+        elif isinstance(value, int | float):
+            arrays[name] = np.array(value)
+        elif value is not None:
+            arrays[name] = to_numpy(value.table if isinstance(value, ClientRows) else value)
+    return arrays
+
+
+def restore_state(template: State, arrays: dict[str, np.ndarray], from_numpy: Any) -> State:
+    """A state like `template`, the start of the same run, with the saved arrays."""
+    values: dict[str, Any] = {}
+    for name, kind in _members(template).items():
+        saved = arrays.get(name)
+        if _members(kind):
+            values[name] = restore_state(kind, _within(f"{name}.", arrays), from_numpy)
+        elif saved is None:
+            values[name] = None
+        elif isinstance(kind, int | float):
+            values[name] = saved.item()
+        elif isinstance(kind, ClientRows):
+            values[name] = ClientRows(from_numpy(saved))
+        else:
+            values[name] = from_numpy(saved)
+    made: Any = type(template)
+    named = is_dataclass(template) or hasattr(template, "_fields")
+    restored: State = made(**values) if named else made(values.values())
+    return restored
+
+
+def _within(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays below a prefix, which their names lose."""
+    below = (name for name in arrays if name.startswith(prefix))
+    return {name.removeprefix(prefix): arrays[name] for name in below}
+
+
+def _members(value: Any) -> dict[str, Any]:
+    """Fields of a dataclass or named tuple, places of a tuple; nothing of anything else."""
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    if isinstance(value, tuple):
+        names = getattr(value, "_fields", None) or map(str, range(len(value)))
+        return dict(zip(names, value, strict=True))
+    return {}
+
 
 _IN_HEADER = ("record", "round", "wall_time", "counters", "drawn")  # of a position
 
@@ -59,7 +215,7 @@ class Position:
 
     record: the next one to fill. wall_time: seconds spent in rounds. counters: running totals.
     drawn: whether a random number was drawn.
-    state: the method's arrays, see `checkpoints.state_arrays`.
+    state: the method's arrays, see `state_arrays`.
     """
 
     record: int
@@ -174,12 +330,12 @@ class SeedFiles:
         header: dict[str, Any] = {}
         identity = self._identities[seed]
         if position is None:
-            header |= {checkpoints.FINISHED: result.status, "made": result.made}
+            header |= {FINISHED: result.status, "made": result.made}
         else:
             identity = identity | self._environment
             arrays |= {f"state/{name}": values for name, values in position.state.items()}
             header |= {name: getattr(position, name) for name in _IN_HEADER}
-        checkpoints.save(self._file(seed), identity, header, arrays)
+        write_checkpoint(self._file(seed), identity, header, arrays)
         self._saved = time.monotonic()
         if self.interruption.asked is not None and len(self.found) < len(self._identities):
             log.info(
@@ -198,17 +354,17 @@ class SeedFiles:
         loaded = None
         if self.policy is not None and seed not in self.found:
             own = self._identities[seed]
-            loaded = checkpoints.load(self._file(seed), own, self._environment, quiet=quiet)
+            loaded = read_checkpoint(self._file(seed), own, self._environment, quiet=quiet)
         if loaded is None:
             return self.found.get(seed, SeedResult()), None
         header, arrays = loaded
-        result = SeedResult(checkpoints.within("variable/", arrays))
-        if checkpoints.FINISHED in header:
-            result.status, result.made = header[checkpoints.FINISHED], header["made"]
+        result = SeedResult(_within("variable/", arrays))
+        if FINISHED in header:
+            result.status, result.made = header[FINISHED], header["made"]
             self.found[seed] = result
             return result, None
         position = {name: header[name] for name in _IN_HEADER}
-        return result, Position(**position, state=checkpoints.within("state/", arrays))
+        return result, Position(**position, state=_within("state/", arrays))
 
     def _file(self, seed: int) -> Path:
         assert self.policy is not None

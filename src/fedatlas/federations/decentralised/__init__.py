@@ -14,8 +14,7 @@ from fedatlas.arithmetic.samples import Clipping
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.context import ClientFederation, FederationContext, SeedRun
-from fedatlas.federations.decentralised.network import GraphCounters, GraphNetwork
-from fedatlas.federations.decentralised.problem import GraphProblem
+from fedatlas.federations.decentralised.graph import GraphCounters, GraphNetwork, GraphProblem
 from fedatlas.privacy.accountants import (
     Budget,
     PrivacyContext,
@@ -76,14 +75,14 @@ class DecentralisedContext(FederationContext):
     def _engine(self, files: Sequence[Path]) -> GraphProblem:
         data, objective = Decentralised.read(files), self._spec.objective
         if isinstance(objective, LinearObjective):
-            from fedatlas.federations.decentralised.linear_engine import LinearAgents
+            from fedatlas.federations.decentralised.numpy_engines import LinearAgents
 
             return LinearAgents(data, objective)
         if isinstance(objective, PolyakObjective):
-            from fedatlas.federations.decentralised.function_engine import FunctionAgents
+            from fedatlas.federations.decentralised.numpy_engines import FunctionAgents
 
             return FunctionAgents(data, objective)
-        from fedatlas.federations.decentralised.network_engine import ClassifyingAgents
+        from fedatlas.federations.decentralised.torch_engine import ClassifyingAgents
 
         assert isinstance(objective, ClassificationObjective)
         rounds = self._spec.rounds_of_all_seeds

@@ -12,8 +12,7 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.context import ClientFederation, FederationContext, SeedRun
-from fedatlas.federations.counters import Counters
-from fedatlas.federations.star_network import StarNetwork
+from fedatlas.federations.parts import Counters, StarNetwork
 from fedatlas.privacy.accountants import PrivacyContext
 from fedatlas.schema.federation import Federation, Sizes, Tiny
 from fedatlas.schema.objectives import LinearObjective

@@ -10,15 +10,14 @@ from fedatlas.arithmetic.kernels.compilation import frozen
 from fedatlas.arithmetic.kernels.formulas import LOSS_CODES, REGULARISER_CODES
 from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.federations import kernels
-from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.engine import NumpyArrays
 from fedatlas.federations.horizontal.problem import HorizontalProblem
+from fedatlas.federations.shards import ClientSamples
 from fedatlas.schema.objectives import LinearObjective
 
 _NONE = np.empty((0, 0))
 
 
-class CompiledEngine(NumpyArrays, HorizontalProblem):
+class CompiledEngine(HorizontalProblem):
     """The engine of the CPU; its arrays are numpy float64."""
 
     # 8 MiB, which stay in a cache and in memory that is there already: of 20 clients with a million

@@ -21,12 +21,11 @@ from fedatlas.arithmetic.client_rows import ChunkedRows, ClientRows, rows_of
 from fedatlas.arithmetic.minibatches import Minibatches, draw
 from fedatlas.arithmetic.objectives import has_two_classes, quality
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.federations.counters import Counters
-from fedatlas.federations.engine import FederatedEngine
+from fedatlas.federations.parts import Counters, FederatedEngine
 from fedatlas.schema.objectives import LinearObjective
 
 if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep libraries out of that
-    from fedatlas.federations.client_shards import ClientSamples
+    from fedatlas.federations.shards import ClientSamples
 
 
 class HorizontalProblem(FederatedEngine):

@@ -9,9 +9,9 @@ from scipy import sparse
 from fedatlas.arithmetic import torch_device
 from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.arithmetic.torch_device import available, in_blocks
-from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.horizontal.problem import HorizontalProblem
-from fedatlas.federations.torch_arrays import TorchArrays
+from fedatlas.federations.parts import TorchArrays
+from fedatlas.federations.shards import ClientSamples
 from fedatlas.schema.objectives import LinearObjective, Loss, Regulariser
 
 

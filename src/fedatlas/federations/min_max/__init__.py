@@ -12,9 +12,8 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.context import ClientFederation, FederationContext, SeedRun
-from fedatlas.federations.counters import Counters
 from fedatlas.federations.min_max.problem import MinMaxProblem, PrimalDual
-from fedatlas.federations.star_network import StarNetwork
+from fedatlas.federations.parts import Counters, StarNetwork
 from fedatlas.schema.federation import Federation
 from fedatlas.schema.objectives import AucObjective
 from fedatlas.schema.runs import RunSpec

@@ -14,13 +14,12 @@ import numpy as np
 
 from fedatlas.arithmetic.minibatches import Minibatches, draw, loop_for
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.federations.counters import Counters
-from fedatlas.federations.engine import FederatedEngine
+from fedatlas.federations.parts import Counters, FederatedEngine
 
 if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep libraries out of that
     import torch
 
-    from fedatlas.federations.client_shards import ClientSamples
+    from fedatlas.federations.shards import ClientSamples
 
 
 class PrimalDual(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedatlas.federations.context import FederationContext, SeedRun
-from fedatlas.federations.engine import NumpyArrays
+from fedatlas.federations.parts import NumpyArrays
 from fedatlas.federations.vertical import Vertical
 from fedatlas.federations.vertical.counters import ProcessCounters
 from fedatlas.schema.network_model import NetworkModel

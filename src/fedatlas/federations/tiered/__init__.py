@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from fedatlas.federations.context import FederationContext, SeedRun
-from fedatlas.federations.tiered.network import TieredCounters, TieredNetwork
-from fedatlas.federations.tiered.problem import TieredProblem
+from fedatlas.federations.tiered.hubs import TieredCounters, TieredNetwork, TieredProblem
 from fedatlas.schema.federation import Federation, Sizes, Tiny, format_span
 from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
 
@@ -16,7 +15,7 @@ class Tiered(Federation):
 
     partition_kind = "tiered"
     objectives = (LinearObjective, ClassificationObjective)
-    sharding = "fedatlas.shards.tiered"
+    sharding = "fedatlas.shards.cutting:cut_silos"
     holders = "silos"
     counters = TieredCounters
     inwards, outwards = ("exchange", "collect_models"), ("send_models",)
@@ -34,7 +33,7 @@ class Tiered(Federation):
 
     @classmethod
     def read(cls, files: Sequence[Path]) -> Any:
-        from fedatlas.federations.tiered.shards import read_tiered_shards
+        from fedatlas.federations.shards import read_tiered_shards
 
         return read_tiered_shards(files)
 
@@ -55,7 +54,7 @@ class TieredContext(FederationContext):
             from fedatlas.federations.tiered.linear_engine import LinearSilos
 
             return LinearSilos(data, objective)
-        from fedatlas.federations.tiered.network_engine import NetworkSilos
+        from fedatlas.federations.tiered.torch_engine import NetworkSilos
 
         assert isinstance(objective, ClassificationObjective)
         return NetworkSilos(data, objective, self.device)

@@ -9,16 +9,13 @@ from scipy import sparse
 from fedatlas.arithmetic.kernels.compilation import frozen
 from fedatlas.arithmetic.kernels.formulas import LOSS_CODES, REGULARISER_CODES, LinearModel
 from fedatlas.arithmetic.objectives import has_two_classes, quality
-from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.engine import NumpyArrays
 from fedatlas.federations.kernels import silo_gradients
-from fedatlas.federations.tiered.network import SiloModels
-from fedatlas.federations.tiered.problem import TieredProblem
-from fedatlas.federations.tiered.shards import RowsByClient, TieredSamples, rows_by_client
+from fedatlas.federations.shards import ClientSamples, RowsByClient, TieredSamples, rows_by_client
+from fedatlas.federations.tiered.hubs import SiloModels, TieredProblem
 from fedatlas.schema.objectives import LinearObjective
 
 
-class LinearSilos(NumpyArrays, TieredProblem):
+class LinearSilos(TieredProblem):
     """The engine of linear models: h_j(θ_j; x) = θ_j·x_j, without an intercept, float64.
 
     The objective is that of the other linear problems, 1/M Σ_p loss(Σ_j θ_j·x_pj, y_p) + weight ·

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedatlas.federations.context import FederationContext, SeedRun
-from fedatlas.federations.engine import NumpyArrays
+from fedatlas.federations.parts import NumpyArrays
 from fedatlas.federations.vertical.counters import PartyCounters
 from fedatlas.schema.federation import FEW, Federation, Sizes, Tiny, format_span
 from fedatlas.schema.network_model import NetworkModel
@@ -22,7 +22,7 @@ class Vertical(Federation):
 
     partition_kind = "vertical"
     objectives = (LinearObjective,)
-    sharding = "fedatlas.shards.vertical"
+    sharding = "fedatlas.shards.cutting:cut_parties"
     holders = "parties"
     counters: ClassVar[type[Any]] = PartyCounters
     own_clock = True

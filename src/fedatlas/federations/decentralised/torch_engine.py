@@ -9,9 +9,9 @@ from fedatlas.arithmetic.classification import classification
 from fedatlas.arithmetic.minibatches import Minibatches, loop_for
 from fedatlas.arithmetic.samples import Clipping
 from fedatlas.arithmetic.torch_device import DeviceSamples, Minibatch, TorchDraws, available
-from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.decentralised.problem import GraphProblem
-from fedatlas.federations.torch_arrays import TorchArrays
+from fedatlas.federations.decentralised.graph import GraphProblem
+from fedatlas.federations.parts import TorchArrays
+from fedatlas.federations.shards import ClientSamples
 from fedatlas.schema.objectives import ClassificationObjective
 
 

@@ -9,11 +9,9 @@ from fedatlas.architectures import checked_build
 from fedatlas.arithmetic.batched_network import BatchedNetwork, Pullback
 from fedatlas.arithmetic.classification import Classification, classification
 from fedatlas.arithmetic.torch_device import DeviceSamples, available
-from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.tiered.network import SiloModels
-from fedatlas.federations.tiered.problem import TieredProblem
-from fedatlas.federations.tiered.shards import TieredSamples, rows_by_client
-from fedatlas.federations.torch_arrays import TorchArrays
+from fedatlas.federations.parts import TorchArrays
+from fedatlas.federations.shards import ClientSamples, TieredSamples, rows_by_client
+from fedatlas.federations.tiered.hubs import SiloModels, TieredProblem
 from fedatlas.schema.objectives import ClassificationObjective
 
 # Where a network takes many clients in one call, those of about equal minibatches share one, padded

@@ -1,0 +1,139 @@
+"""Parts that federations share: arrays of engines, counters, and the star network."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from copy import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+if TYPE_CHECKING:  # the workflow imports federations when it is parsed: keep libraries out of that
+    import torch
+
+    from fedatlas.arithmetic.minibatches import Minibatches
+
+
+class NumpyArrays:
+    """Engines whose own array type is numpy's."""
+
+    def array(self, values: np.ndarray) -> Any:
+        """The values in the engine's own array type."""
+        return values
+
+    def numpy(self, array: Any) -> np.ndarray:
+        """The values as numpy; waits for the device."""
+        values: np.ndarray = array
+        return values
+
+    def repeated(self, array: Any, times: int) -> Any:
+        """The array (…) repeated, (times, …), as a view."""
+        return np.broadcast_to(array, (times, *array.shape))
+
+
+class TorchArrays:
+    """Engines whose arrays are tensors on their device."""
+
+    _device: torch.device
+
+    def array(self, values: np.ndarray) -> torch.Tensor:
+        """The values on the device."""
+        import torch
+
+        return torch.tensor(values, device=self._device)
+
+    def numpy(self, array: torch.Tensor) -> np.ndarray:
+        """The values as numpy; waits for the device."""
+        values: np.ndarray = array.cpu().numpy()
+        return values
+
+    def repeated(self, array: torch.Tensor, times: int) -> torch.Tensor:
+        """The array (…) repeated, (times, …), as a view."""
+        return array.expand(times, *array.shape)
+
+
+class FederatedEngine(NumpyArrays, ABC):
+    """The arithmetic over all clients' samples, in numpy unless TorchArrays comes before it.
+
+    samples: training samples of all clients together.
+    """
+
+    samples: int
+    _counters: Any
+
+    def counting(self, counters: Any) -> Self:
+        """The same engine for one seed, whose counters these are."""
+        engine = copy(self)
+        engine._counters = counters
+        return engine
+
+    @abstractmethod
+    def measure(self, point: Any) -> dict[str, float]:
+        """Every measurement, over all training and test samples; never counted."""
+
+
+@dataclass
+class SequentialCounters:
+    """Critical-path totals, from which time on a declared network is computed.
+
+    A node is a server, a client, an agent or a hub. What nodes do at the same time counts once, as
+    the slowest of them does it.
+    """
+
+    sequential_messages: int = 0  # each takes a latency
+    sequential_bytes: float = 0.0  # sent and received by the busiest node of every exchange
+    sequential_gradients: float = 0.0  # per-sample gradients; of a block, its share of the model
+    gradient_evaluations: int = 0  # per-sample gradients
+    iteration: int = 0  # gradient steps; what nodes do in parallel counts once
+
+    def count_gradients(self, batch: Minibatches, points: int = 1) -> None:
+        """Count the gradients of a minibatch, taken at this number of points per client."""
+        self.gradient_evaluations += points * batch.gradient_evaluations
+        self.sequential_gradients += points * batch.sequential_gradients
+
+    def count_exchange(self, busiest: float) -> None:
+        """Count messages that travel at once; busiest: bytes that the busiest node carries."""
+        self.sequential_messages += 1
+        self.sequential_bytes += busiest
+
+
+@dataclass
+class Counters(SequentialCounters):
+    """Running totals since round 0, of clients around a server."""
+
+    bytes_down: int = 0  # server to clients
+    bytes_up: int = 0  # clients to server
+    messages: int = 0  # one per client and direction, whatever it carries
+    full_participations: int = 0  # broadcasts that reached every client
+
+
+class StarNetwork:
+    """Carries arrays between the server and clients, counting messages and bytes.
+
+    An array weighs its number of entries times its item size (8 bytes for float64). All arrays that
+    travel to or from one client at once are one message.
+    """
+
+    def __init__(self, clients: int, counters: Counters) -> None:
+        """`clients` is the size of the whole federation, N."""
+        self._clients = clients
+        self._counters = counters
+
+    def broadcast(self, *arrays: Any, to: Any) -> tuple[Any, ...]:
+        """Send every array from the server to each of the clients `to`; returns the arrays."""
+        receivers = len(to)
+        weight = receivers * sum(array.nbytes for array in arrays)
+        self._counters.bytes_down += weight
+        self._counters.messages += receivers
+        self._counters.full_participations += receivers == self._clients
+        self._counters.count_exchange(weight)  # the server carries all clients' messages
+        return arrays
+
+    def gather(self, *arrays: Any) -> tuple[Any, ...]:
+        """Send arrays (senders, …) to the server, a row from each sender; returns the arrays."""
+        weight = sum(array.nbytes for array in arrays)
+        self._counters.bytes_up += weight
+        self._counters.messages += len(arrays[0])
+        self._counters.count_exchange(weight)
+        return arrays
