@@ -22,7 +22,7 @@ from fedatlas.schema.partitions import (
 )
 from fedatlas.shards.writing import write_shards
 from fedatlas.training.loop import train
-from fedatlas.training.optimum import solve
+from fedatlas.training.solver import solve
 from prepared_files import as_dense, make_samples, shard, write_prepared
 from small_federations import share_out, specification
 

@@ -44,7 +44,8 @@ from fedatlas.store.netcdf import seal, write_netcdf
 from fedatlas.store.steps import join_papers, join_traces
 from fedatlas.store.trace import read_trace, values_digest, write_trace
 from fedatlas.training.loop import train
-from fedatlas.training.optimum import read_optimum, solve, write_optimum
+from fedatlas.training.optimum import read_optimum, write_optimum
+from fedatlas.training.solver import solve
 from forking import forks
 from trace_factory import make_trace
 from workflow_copy import ROOT

@@ -7,6 +7,7 @@ import pytest
 
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.context import open_context
+from fedatlas.federations.horizontal import Horizontal
 from fedatlas.training.loop import train
 from small_federations import small, small_shards
 
@@ -81,11 +82,9 @@ def test_a_stated_seed_is_that_of_all_trials(shards, monkeypatch):
 
 
 def test_one_trials_shards_are_held_at_once_and_read_when_it_changes(shards, monkeypatch):
-    from fedatlas.federations.horizontal import setting as module
-
     folder, read = shards("fedavg", monkeypatch), []
-    original = module.read_shard
-    monkeypatch.setattr(module, "read_shard", lambda file: read.append(file) or original(file))
+    original = Horizontal.read
+    monkeypatch.setattr(Horizontal, "read", lambda files: read.extend(files) or original(files))
     setting = open_context(varied("fedavg"), folder, "cpu")
     for seed in (3, 3, 8, 8, 3):
         setting.seed_run(seed)

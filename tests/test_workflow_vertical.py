@@ -114,7 +114,7 @@ def test_second_run_does_nothing_and_edits_rerun_what_they_touch(workflow):
     assert workflow.planned() == []
     workflow.edit_code("algorithms/vfb2_saga")
     assert runs_in(workflow.planned()) == ["saga/only"]
-    workflow.edit_code("training/optimum")
+    workflow.edit_code("training/solver")
     planned = workflow.planned()
     assert {file.split("/")[1] for file in planned if "optima" in file} == {"optima"}
 

@@ -13,7 +13,7 @@ from task import DifferentResult, Peer, Task, write_job
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.federations.vertical.shards import PartyRows
 from fedatlas.schema.objectives import LinearObjective
-from fedatlas.training.optimum import solve
+from fedatlas.training.solver import solve
 
 WEIGHT, GAP = 1e-4, 1e-6
 

@@ -13,7 +13,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.federations.shards import ClientSamples
 from fedatlas.federations.vertical.shards import Features, PartyRows
 from fedatlas.schema.objectives import LinearObjective, Loss, Regulariser
-from fedatlas.training.optimum import solve
+from fedatlas.training.solver import solve
 
 #: The steepest slope of w²/(1 + w²), at w² = 1/3.
 _STEEPEST = 3 * sqrt(3) / 8
