@@ -11,8 +11,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.data.parquet import PREPARED_KEYS, open_parquet, read_metadata, read_rows
-from fedatlas.data.tables import from_table
+from fedatlas.data.tables import PREPARED_KEYS, from_table, open_parquet, read_metadata, read_rows
 from fedatlas.errors import FedatlasError
 from fedatlas.files import file_digest
 from fedatlas.schema.models import read_json, validated

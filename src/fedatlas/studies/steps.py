@@ -71,7 +71,7 @@ def compute_landscape(
     rows: the shard file of all clients.
     """
     from fedatlas.evaluation.study_files import describe_point, write_surface
-    from fedatlas.federations.client_shards import read_shard
+    from fedatlas.federations.shards import read_shard
     from fedatlas.studies.landscape import AucSurface, explore
 
     surface = explore(AucSurface(read_shard(rows), objective), landscape)

@@ -39,8 +39,7 @@ import pyarrow.parquet as pq
 from fedatlas.algorithms import algorithm_class, build_algorithm
 from fedatlas.arithmetic.client_rows import ClientRows
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.data.parquet import METADATA_KEY
-from fedatlas.data.tables import to_table
+from fedatlas.data.tables import METADATA_KEY, to_table
 from fedatlas.errors import FedatlasError
 from fedatlas.extensions import relative_path
 from fedatlas.federations.context import FederationContext, open_context, shard_files
