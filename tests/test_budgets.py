@@ -11,7 +11,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.claims.study_value import StudyValueTest
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.study_files import read_budgets
-from fedatlas.figures.budgets import compose
+from fedatlas.figures.privacy import compose_budgets
 from fedatlas.schema.studies import BudgetStudy
 from fedatlas.store.netcdf import write_netcdf
 from fedatlas.studies.budgets import compute_budgets, tabulate_conditions
@@ -274,7 +274,7 @@ def test_conditions_are_listed_for_tracking_only():
 
 def test_figure_has_a_line_for_every_budget_that_is_spent():
     titles = plan_of_all().run_titles("dpgt-fig6")
-    canvas = compose("title", titles, of_figure())
+    canvas = compose_budgets("title", titles, of_figure())
     by_iteration, by_horizon, delta, drift = canvas.axes
     cases = of_figure().sizes["case"]
     spends_none = {"wang-basar-2023"}  # of ε

@@ -12,11 +12,11 @@ from matplotlib.figure import Figure as Canvas
 from pydantic import ValidationError
 from scipy import stats
 
-from fedatlas.figures.draw import compose
+import figure_factory
 from fedatlas.figures.style import draw
 from fedatlas.schema.figures import Figure
-from test_figures import legend, medians, shown
-from test_scaling import runs
+from figure_factory import figure_of, legend, medians
+from test_slope_claims import runs
 from trace_factory import auroc_trace, falling_trace, linear_trace, make_trace, vertical_trace
 
 NAN = np.nan
@@ -40,7 +40,7 @@ def lost() -> dict[str, Any]:
 
 def speed_ups(**more: Any) -> tuple[dict[str, Any], Figure]:
     fast, slow = runs("a", -1.0, spread=0), runs("b", -0.5, spread=0)
-    figure = Figure(
+    figure = figure_of(
         kind="scaling",
         measurement="suboptimality",
         groups={"asynchronous": tuple(fast), "synchronous": tuple(slow)},
@@ -51,7 +51,7 @@ def speed_ups(**more: Any) -> tuple[dict[str, Any], Figure]:
 
 
 def composed(made: dict[str, Any], figure: Figure, title: str = "A title") -> Canvas:
-    return compose(title, shown(made, figure, TITLES))
+    return figure_factory.composed(made, figure, TITLES, title)
 
 
 PUBLISHED = {"async": 0.9382, "sync": 0.9366}
@@ -67,10 +67,10 @@ def aurocs(*ends: float, spread: float = 0.001) -> dict[str, Any]:
 
 
 def final_auroc(**published: float) -> Figure:
-    return Figure(kind="final", measurement="test_auroc", published=published)
+    return figure_of(kind="final", measurement="test_auroc", published=published)
 
 
-TIME = Figure(
+TIME = figure_of(
     measurement="suboptimality",
     costs=("simulated_time", "update_epoch"),
     points="selected",
@@ -78,25 +78,28 @@ TIME = Figure(
 )
 CASES: dict[str, tuple[dict[str, Any], Figure]] = {
     "time and epochs": (traces(), TIME),
-    "one column": (traces(), Figure(measurement="objective", costs=("update_epoch",))),
-    "accuracy": (traces(), Figure(measurement="test_accuracy", costs=("epoch", "bytes"))),
-    "lost objective": (lost(), Figure(measurement="objective", costs=("simulated_time",))),
+    "one column": (traces(), figure_of(measurement="objective", costs=("update_epoch",))),
+    "accuracy": (traces(), figure_of(measurement="test_accuracy", costs=("epoch", "bytes"))),
+    "lost objective": (lost(), figure_of(measurement="objective", costs=("simulated_time",))),
     "scaling": speed_ups(),
     "scaling without an end": speed_ups(target=1e-9),
-    "final": (traces(), Figure(kind="final", measurement="test_accuracy", published={"sync": 0.8})),
-    "final, one seed": ({"async": {"p": linear_trace([0.1])}}, Figure(kind="final")),
-    "final, lost": (lost(), Figure(kind="final", measurement="test_accuracy")),
+    "final": (
+        traces(),
+        figure_of(kind="final", measurement="test_accuracy", published={"sync": 0.8}),
+    ),
+    "final, one seed": ({"async": {"p": linear_trace([0.1])}}, figure_of(kind="final")),
+    "final, lost": (lost(), figure_of(kind="final", measurement="test_accuracy")),
     "final, AUROC": (aurocs(0.937, 0.9375, 0.938), final_auroc(**PUBLISHED)),
     "final, AUROC apart": (aurocs(0.969, 0.9695, 0.971), final_auroc(**PUBLISHED)),
-    "final, min-max": (aurocs(0.9, 0.6), Figure(kind="final", measurement="min_max_objective")),
-    "final, levels": (traces(), Figure(kind="final", measurement="suboptimality")),
+    "final, min-max": (aurocs(0.9, 0.6), figure_of(kind="final", measurement="min_max_objective")),
+    "final, levels": (traces(), figure_of(kind="final", measurement="suboptimality")),
 }
 
 
 def test_time_on_a_logarithmic_axis_keeps_all_of_its_accuracies():
     slow = linear_trace([0.1] * 5, seconds_per_epoch=100.0, test_accuracy=ACCURACY)
     made = {"async": {"p": linear_trace([0.1] * 5, test_accuracy=ACCURACY)}, "sync": {"p": slow}}
-    figure = Figure(measurement="test_accuracy", costs=("simulated_time",), points="selected")
+    figure = figure_of(measurement="test_accuracy", costs=("simulated_time",), points="selected")
     (place,) = composed(made, figure).axes
     assert place.get_xscale() == "log"
     # Of 41 records the second has no less than 0.5 + 0.3 / 40; the best ends with 0.84.
@@ -108,7 +111,7 @@ def test_time_on_a_logarithmic_axis_keeps_all_of_its_accuracies():
 @pytest.mark.parametrize("case", CASES)
 def test_it_draws(case: str, tmp_path: Path):
     output = tmp_path / "figure.png"
-    draw([output], compose, "A title", shown(*CASES[case], TITLES))
+    draw([output], composed, *CASES[case])
     inked = (matplotlib.image.imread(output)[..., :3] < 0.9).any(axis=2)
     assert 0.002 < inked.mean() < 0.5
 
@@ -127,7 +130,7 @@ def test_a_column_shows_the_runs_that_count_its_cost():
     full = np.floor(np.arange(31) / 8)  # rare events, which are marked along the first cost
     star = falling_trace([0.5] * 3, records=31, objective=objective, full_participations=full)
     for costs in (("round", "simulated_time"), ("simulated_time", "round")):
-        figure = Figure(measurement="objective", costs=costs, points="selected")
+        figure = figure_of(measurement="objective", costs=costs, points="selected")
         canvas = composed({"star": {"p": star}} | traces(), figure)
         of_cost = dict(zip(costs, canvas.axes, strict=True))
         lines, timed = medians(of_cost["round"]), medians(of_cost["simulated_time"])
@@ -141,7 +144,7 @@ def test_a_column_shows_the_runs_that_count_its_cost():
 
 
 def test_suboptimality_is_drawn_down_to_the_accuracy_of_the_optimum():
-    place = composed({"pooled": traces()["pooled"]}, Figure(measurement="suboptimality")).axes[0]
+    place = composed({"pooled": traces()["pooled"]}, figure_of(measurement="suboptimality")).axes[0]
     assert min(line.get_ydata().min() for line in place.lines) == 1e-10
 
 
@@ -169,7 +172,7 @@ def test_dashes_are_seen_where_a_run_coincides_with_its_partner():
 
 
 def test_further_measurements_have_rows_of_their_own():
-    figure = Figure(measurement="objective", also=("test_accuracy",), costs=("epoch", "bytes"))
+    figure = figure_of(measurement="objective", also=("test_accuracy",), costs=("epoch", "bytes"))
     made = {"async": {"p": linear_trace([0.1] * 5, test_accuracy=ACCURACY)}}
     above, above_right, below, below_right = composed(made, figure).axes
     assert above.get_ylabel() == "objective f(x)"
@@ -187,7 +190,7 @@ def test_further_measurements_have_rows_of_their_own():
 
 @pytest.mark.parametrize("measurement", ["objective", "test_accuracy"])
 def test_scales_follow_what_is_measured(measurement):
-    assert composed(traces(), Figure(measurement=measurement)).axes[0].get_yscale() == "linear"
+    assert composed(traces(), figure_of(measurement=measurement)).axes[0].get_yscale() == "linear"
 
 
 def test_a_long_title_is_no_wider_than_the_figure():
@@ -221,7 +224,7 @@ def test_speed_up_with_clients_is_the_ratio_of_their_costs():
         "n4": {"p": make_trace(10**-decades, clients=4)},
     }
     groups = {"a": ("n1", "n4")}
-    canvas = composed(made, Figure(kind="scaling", target=0.1, cost="round", groups=groups))
+    canvas = composed(made, figure_of(kind="scaling", target=0.1, cost="round", groups=groups))
     (place,) = canvas.axes
     (line,) = (line for line in place.lines if line.get_marker() not in ("None", None))
     np.testing.assert_allclose(line.get_ydata(), [1, 4])
@@ -262,7 +265,7 @@ def test_final_shows_seeds_their_mean_interval_and_the_published_value():
     (place,) = composed(made, CASES["final, levels"][1]).axes
     assert place.get_xscale() == "log"
     assert legend(place) == ["seed", "geometric mean, 95 % interval"]
-    (place,) = composed(lost(), Figure(kind="final", measurement="test_accuracy")).axes
+    (place,) = composed(lost(), figure_of(kind="final", measurement="test_accuracy")).axes
     assert place.get_yticklabels()[0].get_text() == "VFB²-SVRG\n3 of 3 seeds diverged"
 
 
@@ -318,16 +321,22 @@ def test_final_of_a_min_max_objective_keeps_its_sign():
 
 
 GROUPED = {"kind": "scaling", "groups": {"a": ["x"]}}
+SENSITIVITY = {"kind": "sensitivity", "hyper_parameter": "effective_step_size"}
 
 
 @pytest.mark.parametrize(
     ("figure", "message"),
     [
-        ({"groups": {"a": ["x", "y"]}}, "'groups' is for figures of kind scaling"),
-        ({"kind": "final", "costs": ["round"]}, "'costs' is for figures of kind convergence"),
-        ({"published": {"x": 1.0}}, "'published' is for figures of kind final"),
-        ({"kind": "scaling", "measurement": "suboptimality"}, "needs groups"),
-        ({**GROUPED, "measurement": "min_max_objective"}, "best value, not min_max_objective"),
+        ({"groups": {"a": ["x", "y"]}}, "groups"),
+        ({"kind": "final", "costs": ["round"]}, "costs"),
+        ({"published": {"x": 1.0}}, "published"),
+        ({"kind": "pie"}, "must be one of convergence, final"),
+        ({"kind": "scaling", "measurement": "suboptimality"}, "groups"),
+        ({"kind": "scaling", "groups": {}}, "groups"),
+        (
+            {**GROUPED, "measurement": "min_max_objective"},
+            "must be one of objective",
+        ),
         ({**GROUPED, "measurement": "test_accuracy"}, "test_accuracy needs a 'target' of its own"),
         ({**GROUPED, "measurement": "test_auroc", "target": 1}, "target: 1 of test_auroc must lie"),
         ({"dashed": {"x": "y"}}, "dashed needs points: selected"),
@@ -335,7 +344,20 @@ GROUPED = {"kind": "scaling", "groups": {"a": ["x"]}}
         ({"costs": []}, "at least 1"),
         ({"costs": ["hours"]}, "must be one of round, iteration"),
         ({"also": ["gradient_norm"]}, "stands twice in gradient_norm, gradient_norm"),
-        ({"kind": "final", "also": ["objective"]}, "'also' is for figures of kind convergence"),
+        ({"kind": "final", "also": ["objective"]}, "also"),
+        ({"kind": "sensitivity"}, "hyper_parameter"),
+        ({**SENSITIVITY, "rows": "effective_step_size"}, "of which a row has several values"),
+        ({**SENSITIVITY, "bounds": {"x": {"T": 0}}}, "greater than 0"),
+        (
+            {**SENSITIVITY, "measurement": "min_max_objective"},
+            "must be one of objective",
+        ),
+        ({"kind": "slopes"}, "claims"),
+        ({"kind": "region", "pairs": {}}, "pairs"),
+        (
+            {"kind": "region", "pairs": {"a": "b"}, "outlined": {"ratios": ["c"]}},
+            "'c' is not the first run of a pair",
+        ),
     ],
 )
 def test_figures_that_make_no_sense_are_refused(figure, message):

@@ -11,12 +11,12 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 
-from fedatlas.evaluation.selection import Choice, Effort
-from fedatlas.figures import final
-from fedatlas.figures.draw import compose
-from fedatlas.figures.style import Shown, draw
+import figure_factory
+from fedatlas.evaluation.selection import Effort
+from fedatlas.figures.style import draw
 from fedatlas.schema.figures import Figure
 from fedatlas.schema.runs import Selection
+from figure_factory import figure_of, legend, medians, shown
 from trace_factory import auroc_trace, falling_trace, levels_trace, make_trace
 
 NAN = np.nan
@@ -56,49 +56,34 @@ def by_partition():
     }
 
 
-def shown(traces, figure: Figure | None = None, titles=TITLES) -> Shown:
-    """Traces at their first points; a run without a title has its name."""
-    chosen = {run: Choice(next(iter(points)), {}) for run, points in traces.items()}
-    return Shown(figure or Figure(), {run: titles.get(run, run) for run in traces}, traces, chosen)
-
-
-def composed(*what, title: str = "A title"):
-    return compose(title, shown(*what))
-
-
-def legend(axes: Axes) -> list[str]:
-    return [text.get_text() for text in axes.get_legend().get_texts()]
+def composed(traces, figure: Figure | None = None, titles=TITLES, title: str = "A title"):
+    return figure_factory.composed(traces, figure, titles, title)
 
 
 def grid_of(canvas) -> np.ndarray:
     return np.array(canvas.axes).reshape(-1, 3)
 
 
-def medians(axes: Axes) -> dict[str, np.ndarray]:
-    """Lines as thick as medians are, by colour."""
-    return {to_hex(line.get_color()): line.get_xydata() for line in axes.lines if line.get_lw() > 1}
-
-
 CASES = {
-    "rows by step": (by_step(), Figure(rows="effective_step_size")),
+    "rows by step": (by_step(), figure_of(rows="effective_step_size")),
     "rows by partition, selected": (
         by_partition(),
-        Figure(rows="partition", points="selected"),
+        figure_of(rows="partition", points="selected"),
         {run: TITLES[run.split("-")[0]] for run in by_partition()},
     ),
     "all points in one row": (by_step(),),
-    "accuracy": (by_step(), Figure(measurement="train_accuracy")),
+    "accuracy": (by_step(), figure_of(measurement="train_accuracy")),
     "AUROC": (
         {"page": {"p": rising(0.94, 0.95)}, "avg": {"p": rising(0.92, 0.93, cost_scale=2)}},
-        Figure(measurement="test_auroc"),
+        figure_of(measurement="test_auroc"),
     ),
     "min-max objective": (
         {"page": {"p": rising(0.94, 0.95)}},
-        Figure(measurement="min_max_objective"),
+        figure_of(measurement="min_max_objective"),
     ),
     "AUROC, all diverged": (
         {"page": {"p": auroc_trace([[NAN, NAN]])}},
-        Figure(measurement="test_auroc"),
+        figure_of(measurement="test_auroc"),
     ),
     "one run diverged": (
         {"page": {"p": levels_trace([NAN, NAN])}, "avg": {"p": falling_trace([0.5, 0.6])}},
@@ -112,7 +97,7 @@ CASES = {
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("case", CASES)
 def test_it_draws(case: str, tmp_path: Path):
-    draw([tmp_path / "figure.png"], compose, "A title", shown(*CASES[case]))
+    draw([tmp_path / "figure.png"], composed, *CASES[case])
     pixels = matplotlib.image.imread(tmp_path / "figure.png")[..., :3]
     assert pixels.shape[1] > 1000
     inked = (pixels < 0.9).any(axis=2)
@@ -122,17 +107,17 @@ def test_it_draws(case: str, tmp_path: Path):
 def test_equal_input_gives_equal_svg(tmp_path: Path):
     paths = [tmp_path / "a.svg", tmp_path / "b.svg"]
     for path in paths:
-        draw([path], compose, "A title", shown(*CASES["accuracy"]))
+        draw([path], composed, *CASES["accuracy"])
     assert paths[0].read_bytes() == paths[1].read_bytes()
     assert paths[0].read_text(encoding="utf-8").rstrip().endswith("</svg>")
 
 
-@pytest.mark.parametrize("points", ["selected", "final"])
-def test_words_are_drawn_as_they_are(tmp_path, points):
+@pytest.mark.parametrize("kind", ["convergence", "final"])
+def test_words_are_drawn_as_they_are(tmp_path, kind):
     words = "costs $5 and \\frac{ or $6 \x1b[31m <b>"
-    figure = replace(shown(*CASES["one seed"]), run_titles=dict.fromkeys(TITLES, words))
-    compose_it = compose if points == "selected" else final.compose
-    draw([tmp_path / "figure.svg", tmp_path / "figure.png"], compose_it, words, figure)
+    (traces,) = CASES["one seed"]
+    outputs = [tmp_path / "figure.svg", tmp_path / "figure.png"]
+    draw(outputs, composed, traces, figure_of(kind=kind), dict.fromkeys(TITLES, words), words)
     content = ElementTree.parse(tmp_path / "figure.svg")
     assert content.getroot().tag.endswith("svg")
     written = (tmp_path / "figure.svg").read_text(encoding="utf-8")
@@ -140,7 +125,7 @@ def test_words_are_drawn_as_they_are(tmp_path, points):
 
 
 def test_labels_and_title_say_what_is_shown():
-    axes = grid_of(composed(by_step(), Figure(rows="effective_step_size")))
+    axes = grid_of(composed(by_step(), figure_of(rows="effective_step_size")))
     assert [place.get_xlabel() for place in axes[-1]] == [
         "communication rounds",
         "bytes communicated",
@@ -157,7 +142,7 @@ def test_labels_and_title_say_what_is_shown():
 
 def test_auroc_is_not_squeezed_by_its_start():
     traces = {"page": {"p": rising(0.94, 0.96)}, "avg": {"p": rising(0.93, 0.95, first=0.91)}}
-    axes = grid_of(composed(traces, Figure(measurement="test_auroc")))
+    axes = grid_of(composed(traces, figure_of(measurement="test_auroc")))
     for place in axes.flat:
         assert place.get_yscale() == "linear"
         # From 0.9 after the first tenth of the rounds to the best seed's end, and a twentieth more.
@@ -172,7 +157,7 @@ def test_auroc_is_not_squeezed_by_its_start():
 
 def test_a_cheap_run_is_not_left_out_of_the_limits():
     cheap, dear = rising(0.7, 0.7, first=0.6, cost_scale=0.05), rising(0.94, 0.95)
-    figure = Figure(measurement="test_auroc", costs=("bytes",))
+    figure = figure_of(measurement="test_auroc", costs=("bytes",))
     (place,) = composed({"page": {"p": cheap}, "avg": {"p": dear}}, figure).axes
     assert place.get_ylim() == pytest.approx((0.5825, 0.9675))
 
@@ -183,7 +168,7 @@ def test_a_seed_that_falls_does_not_squeeze_the_others():
     for fallen, low in ((1, 0.89), (2, 0.2)):
         trace = rising(*ends)
         trace.test_auroc[:fallen, -2] = 0.2
-        canvas = compose("AUROC", shown({"page": {"p": trace}}, Figure(measurement="test_auroc")))
+        canvas = composed({"page": {"p": trace}}, figure_of(measurement="test_auroc"))
         place = canvas.axes[0]
         assert (place.get_ylim()[0] > low) == (fallen == 1)
         assert place.get_ylabel().endswith("(a seed leaves this axis)") == (fallen == 1)
@@ -193,7 +178,7 @@ def test_an_early_record_does_not_squeeze_a_logarithmic_axis():
     """A constant scores 0.2 and has a cost already, as tables of gradients have."""
     late = np.linspace(0.9, 0.96, 39)
     early = auroc_trace(np.r_[0.1, 0.2, late][None], cost_scale=0.05)
-    figure = Figure(measurement="test_auroc", costs=("bytes",))
+    figure = figure_of(measurement="test_auroc", costs=("bytes",))
     (place,) = composed({"page": {"p": early}, "avg": {"p": rising(0.94, 0.95)}}, figure).axes
     assert place.get_xscale() == "log"
     low, high = place.get_ylim()
@@ -216,9 +201,9 @@ def test_bytes_have_units_on_their_ticks():
 
 
 def test_the_legend_names_every_run_its_step_and_its_losses():
-    by_row = grid_of(composed(by_step(), Figure(rows="effective_step_size")))
+    by_row = grid_of(composed(by_step(), figure_of(rows="effective_step_size")))
     assert legend(by_row[0, -1]) == ["FedPAGE", "FedAvg", "full rounds"]
-    selected = grid_of(composed(by_step(), Figure(points="selected")))
+    selected = grid_of(composed(by_step(), figure_of(points="selected")))
     assert legend(selected[0, -1]) == [
         "FedPAGE, step size 0.1",
         "FedAvg, step size 0.1",
@@ -271,7 +256,7 @@ def test_runs_of_one_title_share_a_colour_across_rows():
 
 
 def test_runs_may_have_rows_of_their_own():
-    axes = grid_of(composed(by_step(), Figure(rows="run")))
+    axes = grid_of(composed(by_step(), figure_of(rows="run")))
     assert [row[0].get_ylabel().splitlines()[0] for row in axes] == ["FedPAGE", "FedAvg"]
     assert [legend(row[-1])[0] for row in axes] == [
         "FedPAGE, step size 0.1",
@@ -328,7 +313,7 @@ def on_rounds(*schedules: list[int]):
 
 def test_a_line_leaves_out_what_was_not_recorded_and_the_title_says_so():
     """On a linear axis a long pause; bands and edges end with it."""
-    canvas = composed(on_rounds([0, 10, 20, 30, 40, 50, 200, 210, 220]), Figure(costs=["round"]))
+    canvas = composed(on_rounds([0, 10, 20, 30, 40, 50, 200, 210, 220]), figure_of(costs=["round"]))
     (place,) = canvas.axes
     assert parts(place) == ([[0, 10, 20, 30, 40, 50], [200, 210, 220]], [[50, 200]])
     reached = [band.get_paths()[0].get_extents().x1 for band in place.collections]
@@ -339,7 +324,7 @@ def test_a_line_leaves_out_what_was_not_recorded_and_the_title_says_so():
 
 def test_on_a_logarithmic_axis_the_time_to_a_second_record_is_a_gap_if_it_is_long():
     late = [1, *range(1000, 9001, 1000)]
-    canvas = composed(on_rounds([1, 2, 4, 8, 16], late), Figure(costs=["round"]))
+    canvas = composed(on_rounds([1, 2, 4, 8, 16], late), figure_of(costs=["round"]))
     (place,) = canvas.axes
     assert place.get_xscale() == "log"
     assert parts(place) == ([[1, 2, 4, 8, 16]], [])
@@ -357,7 +342,7 @@ def test_on_a_logarithmic_axis_the_time_to_a_second_record_is_a_gap_if_it_is_lon
     ],
 )
 def test_what_is_recorded_rarely_or_rarer_has_no_gap(schedules):
-    canvas = composed(on_rounds(*schedules), Figure(costs=["round"]))
+    canvas = composed(on_rounds(*schedules), figure_of(costs=["round"]))
     assert parts(canvas.axes[0])[1] == []
     assert UNRECORDED not in canvas.get_suptitle()
 
@@ -366,14 +351,14 @@ def test_values_below_the_accuracy_of_the_optimum_are_told_in_the_title():
     for last, told in ((1e-12, True), (-1e-13, True), (1e-9, False)):
         below = make_trace([[1, 0.1]] * 2, suboptimality=[[1, 1e-3], [1, last]])
         for kind in ("convergence", "final"):
-            figure = Figure(kind=kind, measurement="suboptimality")
+            figure = figure_of(kind=kind, measurement="suboptimality")
             said = composed({"page": {"p": below}}, figure).get_suptitle()
             note = "values below 1e-10 are drawn at 1e-10: below it they are not told apart"
             assert said.endswith(note) == told
 
 
 def test_the_delta_of_an_epsilon_is_told_unless_it_is_0():
-    figure = Figure(measurement="gradient_norm", costs=("round", "epsilon"))
+    figure = figure_of(measurement="gradient_norm", costs=("round", "epsilon"))
     spent = np.linspace(0, 20, 31) * np.ones((3, 1))
     runs = {
         run: {"p": noisy(0.7, epsilon=spent, delta=spent * delta)}
@@ -400,10 +385,10 @@ def test_the_delta_of_an_epsilon_is_told_unless_it_is_0():
     ],
 )
 def test_a_choice_by_test_rows_is_told_in_the_title(measurement, tried, points, told):
-    own = shown({"page": {"p": noisy(0.7)}}, Figure(points=points))
+    own = shown({"page": {"p": noisy(0.7)}})
     chosen = {run: replace(one, effort=Effort((), tried)) for run, one in own.chosen.items()}
     own = replace(own, chosen=chosen, rule=Selection(measurement=measurement))
-    said = compose("A title", own).get_suptitle()
+    said = figure_of(points=points).compose("A title", own).get_suptitle()
     assert ("points chosen by test_accuracy on test rows" in said) == told
 
 

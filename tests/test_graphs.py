@@ -17,7 +17,7 @@ from scipy.linalg import null_space
 from scipy.sparse import csgraph, csr_array
 
 from fedatlas.errors import FedatlasError
-from fedatlas.figures.graphs import compose
+from fedatlas.figures.graphs import compose_graphs
 from fedatlas.figures.style import draw
 from fedatlas.schema.graphs import (
     Graph,
@@ -364,7 +364,7 @@ CASES = {"pair": PAIR, "exponential": EXPONENTIAL, "crowd": CROWD, "star": STAR}
 
 
 def drawn(graphs: dict[str, np.ndarray]):
-    canvas = compose("Some experiment", graphs)
+    canvas = compose_graphs("Some experiment", graphs)
     FigureCanvasAgg(canvas).draw()
     return canvas
 
@@ -410,7 +410,7 @@ def labels_of(axes) -> list:
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("case", ["pair", "crowd", "star"])
 def test_it_draws(case: str, tmp_path: Path):
-    draw([tmp_path / "graphs.png"], compose, "Some experiment", CASES[case])
+    draw([tmp_path / "graphs.png"], compose_graphs, "Some experiment", CASES[case])
     pixels = matplotlib.image.imread(tmp_path / "graphs.png")[..., :3]
     assert pixels.shape[1] > 800
     assert 0.01 < (pixels < 0.9).any(axis=2).mean() < 0.5

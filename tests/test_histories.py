@@ -27,7 +27,7 @@ from fedatlas.federations.vertical.counters import PartyCounters
 from fedatlas.federations.vertical.network import PartyNetwork
 from fedatlas.federations.vertical.problem import PartyProblem
 from fedatlas.federations.vertical.shards import PartyRows, PartySamples
-from fedatlas.figures.recovery import compose
+from fedatlas.figures.privacy import compose_recovery
 from fedatlas.figures.style import STYLE, draw
 from fedatlas.schema.network_model import NetworkModel, RealMasks
 from fedatlas.schema.objectives import LinearObjective
@@ -297,10 +297,10 @@ def test_the_table_is_read_back(table, tmp_path):
 
 @pytest.mark.filterwarnings("error")
 def test_it_is_drawn(table, tmp_path):
-    draw([output := tmp_path / "recovery.png"], compose, "A title", table)
+    draw([output := tmp_path / "recovery.png"], compose_recovery, "A title", table)
     assert output.stat().st_size > 10_000
     with matplotlib.rc_context(STYLE):
-        places = compose("A title", table).axes
+        places = compose_recovery("A title", table).axes
     assert len(places) == 4
     assert all(place.get_xscale() == place.get_yscale() == "log" for place in places)
     # Legends name every line that is drawn, once.

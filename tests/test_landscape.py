@@ -30,7 +30,7 @@ from fedatlas.evaluation.study_files import (
 from fedatlas.evaluation.verdicts import Verdict, judge
 from fedatlas.federations.min_max.engine import AucLoss, Auxiliary, pairwise_squared_loss
 from fedatlas.federations.shards import ClientSamples
-from fedatlas.figures.landscape import compose
+from fedatlas.figures.studies import compose_landscape
 from fedatlas.figures.style import draw
 from fedatlas.schema.claims import Claim, ClaimTest
 from fedatlas.schema.experiments import Experiment
@@ -353,8 +353,8 @@ def test_a_claim_without_its_landscape_is_an_error():
 @pytest.mark.filterwarnings("error")
 def test_it_draws(figure_1, tmp_path):
     outputs = [tmp_path / name for name in ("a.svg", "a.png")]
-    draw(outputs, compose, "A title", figure_1)
-    draw([tmp_path / "b.svg"], compose, "A title", figure_1)
+    draw(outputs, compose_landscape, "A title", figure_1)
+    draw([tmp_path / "b.svg"], compose_landscape, "A title", figure_1)
     assert outputs[0].read_bytes() == (tmp_path / "b.svg").read_bytes()
     pixels = matplotlib.image.imread(outputs[1])[..., :3]
     assert pixels.shape[1] > 1000
@@ -362,7 +362,7 @@ def test_it_draws(figure_1, tmp_path):
 
 
 def test_axes_classes_and_values_are_named(figure_1):
-    canvas = compose("A title", figure_1)
+    canvas = compose_landscape("A title", figure_1)
     relief, contours, bar = canvas.axes
     for place in (relief, contours):
         assert (place.get_xlabel(), place.get_ylabel()) == ("m₁", "m₂")
@@ -379,8 +379,8 @@ def test_axes_classes_and_values_are_named(figure_1):
 @pytest.mark.filterwarnings("error")
 def test_a_flat_surface_without_points_draws(tmp_path):
     flat = Surface(0.5, 1, 1, 1e-9, 1e-5, [], [0, 1], [0, 1], [[0.5, 0.5], [0.5, 0.5]])
-    draw([tmp_path / "flat.png"], compose, "A title", flat)
-    assert not compose("A title", flat).legends[0].get_texts()
+    draw([tmp_path / "flat.png"], compose_landscape, "A title", flat)
+    assert not compose_landscape("A title", flat).legends[0].get_texts()
 
 
 # --- as commands and in the workflow ---

@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
+import figure_factory
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import cost_axis
 from fedatlas.evaluation.levels import common_budget, mean_along, reached
 from fedatlas.evaluation.selection import Choice
 from fedatlas.evaluation.verdicts import Verdict
-from fedatlas.figures.draw import compose
-from fedatlas.figures.style import Shown
 from fedatlas.pages.results_table import results_table
 from fedatlas.schema.figures import Figure
 from fedatlas.schema.quantities import Cost, LinkLatencies, link_latencies
+from figure_factory import figure_of
 from judging import verdict
 from trace_factory import falling_trace, tiered_trace
 
@@ -148,14 +148,12 @@ def test_means_along_latency():
 
 
 def composed(figure: Figure, **traces: Any):
-    points = {run: {"p": trace} for run, trace in traces.items()}
-    chosen = {run: Choice("p", {}) for run in traces}
-    return compose("A title", Shown(figure, {run: run for run in traces}, points, chosen))
+    return figure_factory.composed({run: {"p": trace} for run, trace in traces.items()}, figure)
 
 
 def test_axes_are_named_after_their_latency():
     costs = ("iteration", "latency(100)", "latency(10, 100)")
-    canvas = composed(Figure(measurement="objective", costs=costs), a=falling(0.9, 0.8))
+    canvas = composed(figure_of(measurement="objective", costs=costs), a=falling(0.9, 0.8))
     assert [place.get_xlabel() for place in canvas.axes] == [
         "iterations (sequential gradient steps)",
         "simulated time units, t_comm = 100",
@@ -166,7 +164,7 @@ def test_axes_are_named_after_their_latency():
 
 
 def test_costs_far_apart_are_drawn_on_a_logarithmic_axis():
-    figure = Figure(measurement="objective", costs=("latency(100)", "iteration"))
+    figure = figure_of(measurement="objective", costs=("latency(100)", "iteration"))
     # 30 rounds of one step and one round of 30: 9030 and 330 units, 30 iterations each.
     apart = composed(figure, a=falling(0.9, steps=1), b=falling(0.9, steps=30, records=2))
     assert [place.get_xscale() for place in apart.axes] == ["log", "linear"]

@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
+import figure_factory
 from fedatlas.algorithms.fedavg import FedAvg
 from fedatlas.algorithms.fedpage import FedPage
 from fedatlas.algorithms.scaffold import Scaffold
@@ -28,19 +29,17 @@ from fedatlas.arithmetic.randomness import Draws
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import cost_axis, is_counted, network_time, own_latency
 from fedatlas.evaluation.results import Results
-from fedatlas.evaluation.selection import Choice, choices, select
+from fedatlas.evaluation.selection import choices, select
 from fedatlas.evaluation.verdicts import judge
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.decentralised.graph import GraphNetwork
 from fedatlas.federations.parts import SequentialCounters
-from fedatlas.figures.draw import compose
-from fedatlas.figures.style import Shown
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.claims import Claim
-from fedatlas.schema.figures import Figure
 from fedatlas.schema.network_model import NetworkModel
 from fedatlas.schema.quantities import Cost, DeclaredNetwork, declared_network
 from fedatlas.schema.runs import Selection
+from figure_factory import figure_of
 from test_decentralised_problem import layout
 from test_methods import DIMENSION, Run, ScriptedRandom, engine_of, toy
 from test_tdcd import minibatches, run
@@ -689,7 +688,9 @@ def test_the_network_decides_which_method_is_faster():
 
 def test_columns_show_counted_times_and_clocks_beside_each_other():
     network = "network(latency=2, bandwidth=1e3, gradient=0)"
-    figure = Figure(measurement="objective", costs=(network, "round", "epsilon"), points="selected")
+    figure = figure_of(
+        measurement="objective", costs=(network, "round", "epsilon"), points="selected"
+    )
     points = {
         "counts": {"p": counting((0, 0, 0), (5, 2000, 1))},
         "clock": {"p": with_clock({"latency": 2.0})},
@@ -697,9 +698,7 @@ def test_columns_show_counted_times_and_clocks_beside_each_other():
     }
     for of_point in points.values():
         of_point["p"] = of_point["p"].assign(objective=of_point["p"]["gradient_norm"] + 0.5)
-    chosen = {name: Choice("p", {}) for name in points}
-    shown = Shown(figure, {name: name for name in points}, points, chosen)
-    places = compose("A title", shown).axes
+    places = figure_factory.composed(points, figure).axes
     medians = [[line for line in place.lines if line.get_lw() > 1] for place in places]
     assert [len(lines) for lines in medians] == [2, 3, 0]
     assert sorted(line.get_xdata().max() for line in medians[0]) == [12, 30]

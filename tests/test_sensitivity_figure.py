@@ -17,13 +17,11 @@ import reference
 from fedatlas.algorithms import algorithm_class
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.selection import choices, select
-from fedatlas.figures.draw import compose
 from fedatlas.figures.style import Shown, draw
 from fedatlas.schema.experiment_files import load_experiments
 from fedatlas.schema.experiments import Experiment
-from fedatlas.schema.figures import Figure
 from fedatlas.schema.runs import Selection
-from test_figures import legend
+from figure_factory import figure_of, legend
 from trace_factory import auroc_trace, make_trace
 
 CONFIG = Path(__file__).parents[1] / "config" / "experiments"
@@ -34,6 +32,7 @@ STEPS = (0.1, 0.03)
 ROUNDS = 200
 SEEDS = np.array([0.9, 1.0, 1.2])
 WHOLE = Selection(window=1)
+SENSITIVITY = {"kind": "sensitivity", "hyper_parameter": "local_step_size"}
 
 
 def level(early: Any, late: Any = None, **options: Any):
@@ -77,14 +76,9 @@ def by_point(**runs: list[Any]) -> dict[str, Any]:
 
 
 def composed(traces: Any, rule: Selection = WHOLE, **figure: Any) -> Canvas:
-    declared = {"kind": "sensitivity", "hyper_parameter": "local_step_size", **figure}
-    return compose("A title", shown(traces, rule, declared))
-
-
-def shown(traces: Any, rule: Selection, figure: dict[str, Any]) -> Shown:
+    declared = figure_of(**SENSITIVITY | figure)
     titles = {run: TITLES.get(run, run) for run in traces}
-    chosen = choices(select(traces, rule))
-    return Shown(Figure.model_validate(figure), titles, traces, chosen, rule)
+    return declared.compose("A title", Shown(titles, traces, choices(select(traces, rule)), rule))
 
 
 def curves(place: Axes) -> dict[tuple[str, str], np.ndarray]:
@@ -138,8 +132,7 @@ CASES: dict[str, tuple[Any, Selection, dict[str, Any]]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_it_draws(case: str, tmp_path: Path):
     traces, rule, figure = CASES[case]
-    declared = {"kind": "sensitivity", "hyper_parameter": "local_step_size", **figure}
-    draw([tmp_path / "figure.png"], compose, "A title", shown(traces, rule, declared))
+    draw([tmp_path / "figure.png"], lambda: composed(traces, rule, **figure))
     inked = (matplotlib.image.imread(tmp_path / "figure.png")[..., :3] < 0.9).any(axis=2)
     assert 0.002 < inked.mean() < 0.5
 
@@ -233,10 +226,8 @@ def test_the_ring_is_where_the_record_says_even_if_these_seeds_say_otherwise():
     for candidate in record["runs"]["page"]["candidates"]:
         candidate["score"] = -candidate["score"]
     record["runs"]["page"]["selected"] = [*traces["page"]][1]
-    figure = Figure(
-        kind="sensitivity", hyper_parameter="local_step_size", rows="effective_step_size"
-    )
-    canvas = compose("A title", Shown(figure, TITLES, traces, choices(record), WHOLE))
+    figure = figure_of(**SENSITIVITY, rows="effective_step_size")
+    canvas = figure.compose("A title", Shown(TITLES, traces, choices(record), WHOLE))
     assert [rings(place)[PAGE[0]][0] for place in canvas.axes] == [LOCAL[1]] * 6
 
 
@@ -345,29 +336,6 @@ def test_hyper_parameters_that_cannot_be_drawn_are_named(name, message):
     traces = by_point(page=[point(0.1, 0.1, option="I")])
     with pytest.raises(FedatlasError, match=message):
         composed(traces, hyper_parameter=name)
-
-
-SENSITIVITY = {"kind": "sensitivity", "hyper_parameter": "local_step_size"}
-
-
-@pytest.mark.parametrize(
-    ("figure", "message"),
-    [
-        ({"kind": "sensitivity"}, "needs a hyper_parameter"),
-        (
-            SENSITIVITY | dict.fromkeys(("hyper_parameter", "rows"), "effective_step_size"),
-            "needs a hyper_parameter, such as local_step_size, of which a row has several",
-        ),
-        ({"hyper_parameter": "x"}, "'hyper_parameter' is for figures of kind sensitivity"),
-        ({"bounds": {"x": {"T": 1.0}}}, "'bounds' is for figures of kind sensitivity"),
-        (SENSITIVITY | {"bounds": {"x": {"T": 0}}}, "greater than 0"),
-        (SENSITIVITY | {"measurement": "min_max_objective"}, "kind sensitivity needs a measurem"),
-        (SENSITIVITY | {"costs": ["round"]}, "'costs' is for figures of kind convergence"),
-    ],
-)
-def test_figures_that_make_no_sense_are_refused(figure, message):
-    with pytest.raises(ValidationError, match=message):
-        Figure.model_validate(figure)
 
 
 @pytest.mark.parametrize(

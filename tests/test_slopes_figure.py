@@ -10,14 +10,12 @@ from matplotlib.figure import Figure as Canvas
 from pydantic import ValidationError
 
 from fedatlas.evaluation.selection import Choice
-from fedatlas.figures.draw import compose
 from fedatlas.figures.style import Shown
 from fedatlas.plan import results, specifications
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.claims import Claim
 from fedatlas.schema.experiments import Experiment
-from fedatlas.schema.figures import Figure
-from test_figures import legend
+from figure_factory import figure_of, legend
 from trace_factory import linear_trace, make_trace
 
 CONFIG = Path(__file__).parents[1] / "config"
@@ -56,13 +54,13 @@ def of_rounds(*names: str) -> Claim:
 def composed(traces: dict[str, Any], *claims: Claim) -> Canvas:
     points = {run: trace.attrs["point"] for run, trace in traces.items()}
     shown = Shown(
-        Figure(kind="slopes", claims=tuple(one.id for one in claims)),
         {run: run for run in traces},
         {run: {points[run]: trace} for run, trace in traces.items()},
         {run: Choice(point, {}) for run, point in points.items()},
         claims=claims,
     )
-    return compose("A title", shown)
+    figure = figure_of(kind="slopes", claims=[one.id for one in claims])
+    return figure.compose("A title", shown)
 
 
 def lines(axes: Axes) -> list[np.ndarray]:
@@ -136,9 +134,7 @@ def rates() -> Experiment:
 @pytest.mark.parametrize(
     ("declared", "message"),
     [
-        ({"kind": "slopes"}, "kind slopes needs claims"),
         ({"kind": "slopes", "claims": ["no-such"]}, "'no-such' is no claim of a slope; .*remark-5"),
-        ({"claims": ["remark-5"]}, "'claims' is for figures of kind slopes"),
     ],
 )
 def test_figures_without_slopes_are_refused(declared, message):
@@ -154,4 +150,6 @@ def test_a_figure_depends_on_the_claims_that_it_draws_and_on_their_judges():
     assert "claims" not in specifications.figure(plan, "tdcd-fig6-fashion-mnist")
     modules = results.drawing_code(plan, "tdcd-rates-a9a")
     assert "fedatlas.evaluation.claims.slope" in modules
-    assert results.drawing_code(plan, "tdcd-fig6-fashion-mnist") == []
+    assert results.drawing_code(plan, "tdcd-fig6-fashion-mnist") == [
+        "fedatlas.figures.kinds.convergence"
+    ]

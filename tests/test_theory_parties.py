@@ -23,7 +23,7 @@ from fedatlas.evaluation.theory_table import (
     read_theory,
 )
 from fedatlas.federations.vertical.shards import PartyRows
-from fedatlas.figures.theory import compose
+from fedatlas.figures.studies import compose_theory
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.schema.runs import RunSpec
 from fedatlas.studies import theory as study
@@ -403,7 +403,7 @@ def test_the_table_and_the_figure_of_parties(tmp_path, monkeypatch):
     assert proved.covered and proved.slack == pytest.approx(proved.promised / proved.measured)
     assert proved.bound(np.array([proved.spent])) == pytest.approx(proved.promised)
     assert proved.at_start == pytest.approx(falling[:, 0].mean())  # of ‖∇f‖²
-    canvas = compose("title", {"a": "A"}, {"a": {"p": trace}}, [printed, proved])
+    canvas = compose_theory("title", {"a": "A"}, {"a": {"p": trace}}, [printed, proved])
     *_, place = canvas.axes
     assert place.get_xlabel() == "dominated updates per training sample"
     assert len(place.lines) == 2  # what was measured, and the bound
@@ -413,7 +413,7 @@ def test_the_table_and_the_figure_of_parties(tmp_path, monkeypatch):
     rows = [larger, replace(proved, covered=False)]
     steeper = trace.copy(deep=True)
     steeper["gradient_norm"] *= 0.5
-    canvas = compose("title", {"a": "A"}, {"a": {"larger": steeper, "p": trace}}, rows)
+    canvas = compose_theory("title", {"a": "A"}, {"a": {"larger": steeper, "p": trace}}, rows)
     *_, uncovered = canvas.axes
     assert "no theorem covers" in uncovered.get_title()
     np.testing.assert_array_equal(uncovered.lines[0].get_ydata(), place.lines[0].get_ydata())

@@ -8,8 +8,8 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from fedatlas.federations.vertical.secure_sum import two_trees
+from fedatlas.figures.graphs import compose_trees
 from fedatlas.figures.style import draw
-from fedatlas.figures.trees import compose
 
 TITLES = ["masked shares", "masks"]
 
@@ -22,7 +22,7 @@ def nodes(axes):
 @pytest.mark.parametrize("parties", [2, 3, 16])
 def test_it_draws(parties: int, tmp_path: Path):
     outputs = [tmp_path / "trees.svg", tmp_path / "trees.png"]
-    draw(outputs, compose, two_trees(parties), TITLES)
+    draw(outputs, compose_trees, two_trees(parties), TITLES)
     assert outputs[0].read_text(encoding="utf-8").rstrip().endswith("</svg>")
     pixels = matplotlib.image.imread(outputs[1])[..., :3]
     assert pixels.shape[1] > 900
@@ -32,7 +32,7 @@ def test_it_draws(parties: int, tmp_path: Path):
 @pytest.mark.parametrize("parties", [2, 3, 5, 8, 16])
 def test_every_party_and_every_message_is_drawn_once(parties: int):
     trees = two_trees(parties)
-    canvas = compose(trees, TITLES)
+    canvas = compose_trees(trees, TITLES)
     assert [axes.get_title() for axes in canvas.axes] == TITLES
     for axes, tree in zip(canvas.axes, trees, strict=True):
         leaves = [note.get_text() for note in nodes(axes) if note.xy[1] == 0]
@@ -44,7 +44,7 @@ def test_every_party_and_every_message_is_drawn_once(parties: int):
 
 @pytest.mark.parametrize("parties", [4, 7, 16, 32])
 def test_no_two_nodes_touch(parties: int):
-    canvas = compose(two_trees(parties), TITLES)
+    canvas = compose_trees(two_trees(parties), TITLES)
     FigureCanvasAgg(canvas).draw()
     for axes in canvas.axes:
         boxes = [note.get_bbox_patch().get_window_extent() for note in nodes(axes)]
@@ -54,7 +54,7 @@ def test_no_two_nodes_touch(parties: int):
 def test_lines_do_not_cross():
     """The children of a node stand side by side: what is below it fills a gapless range."""
     trees = two_trees(13)
-    for axes, tree in zip(compose(trees, TITLES).axes, trees, strict=True):
+    for axes, tree in zip(compose_trees(trees, TITLES).axes, trees, strict=True):
         place = {int(note.get_text()): note.xy[0] for note in nodes(axes) if note.xy[1] == 0}
         for part in tree.leaf_sets():
             places = sorted(place[party] for party in part)

@@ -16,13 +16,18 @@ from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.models import Model
 from fedatlas.schema.papers import Covered, Paper
 from making.described import described, models_in
-from making.schemas import classes_of_claims
+from making.schemas import classes_of_claims, kinds_of_figures
 
 # Heading, the files that it is about, and their models.
 _PARTS = (
     ("The workflow", "`config/config.yaml` and `--config`", [WorkflowConfig]),
     ("Experiments", "`config/experiments/<group>/<name>.yaml`", [Experiment]),
     ("Claims", "`claims` of an experiment; the key `kind` decides the others", classes_of_claims()),
+    (
+        "Figures",
+        "`figure` of an experiment; the key `kind` decides the others",
+        kinds_of_figures(),
+    ),
     (
         "Data sets",
         "`config/datasets.yaml`; the key `format` decides the others",

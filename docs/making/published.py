@@ -7,7 +7,6 @@ import xarray as xr
 
 from fedatlas.evaluation.selection import choices
 from fedatlas.evaluation.verdicts import Verdict, read_verdicts, sentences
-from fedatlas.figures.draw import compose
 from fedatlas.figures.style import Shown, draw
 from fedatlas.plan import specifications
 from fedatlas.plan.build import Plan
@@ -66,12 +65,8 @@ class Published:
         for name in self.drawable:
             file = folder / f"{name}.svg"
             if not file.exists() or file.stat().st_mtime < newest:
-                draw(
-                    [file],
-                    compose,
-                    specifications.heading(self._plan, name)["title"],
-                    self._shown(name),
-                )
+                title = specifications.heading(self._plan, name)["title"]
+                draw([file], self._plan.experiments[name].figure.compose, title, self._shown(name))
 
     def _owner(self, name: str) -> str:
         return self._plan.experiments[name].runs_of or name
@@ -81,7 +76,6 @@ class Published:
         file = self._selections.get(name) or self._selections[owner]
         record = read_json(file)
         return Shown(
-            experiment.figure,
             self._plan.run_titles(name),
             {run: self._traces(f"{self._places[owner]}/{run}") for run in experiment.runs},
             choices(record),

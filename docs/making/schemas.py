@@ -5,6 +5,7 @@ They are committed, for editors and other programs; a test finds them out of dat
 
 import json
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from fedatlas.data.formats import formats
 from fedatlas.schema.claims import ClaimTest, claim_class, claim_kinds
 from fedatlas.schema.config import WorkflowConfig
 from fedatlas.schema.experiments import Experiment
-from fedatlas.schema.models import Model
+from fedatlas.schema.figures import Figure, figure_kinds, figure_module
+from fedatlas.schema.models import Model, only_subclass
 from fedatlas.schema.papers import Covered, Paper
 from making.described import described, models_in
 
@@ -41,6 +43,14 @@ _BESIDES = {
 }
 
 
+def kinds_of_figures() -> list[type[Figure]]:
+    """The model of every kind of figure, by name."""
+    return [
+        only_subclass(import_module(figure_module(kind)), Figure)  # type: ignore[type-abstract]
+        for kind in figure_kinds()
+    ]
+
+
 def classes_of_claims() -> list[type[ClaimTest]]:
     """The models of claims, each of one kind or of several."""
     return list(dict.fromkeys(map(claim_class, claim_kinds())))
@@ -51,8 +61,11 @@ def schemas() -> dict[str, dict[str, Any]]:
     experiment = _whole(
         "An experiment, once its lists are filled in.",
         Experiment,
-        classes_of_claims(),
+        [*classes_of_claims(), *kinds_of_figures()],
     )
+    experiment["$defs"]["Figure"] = {
+        "oneOf": [{"$ref": f"#/$defs/{kind.__name__}"} for kind in kinds_of_figures()]
+    }
     _add_kinds_of_claims(experiment["$defs"])
     datasets = _whole("config/datasets.yaml: data sets by name.", None, list(formats().values()))
     normalised = datasets["$defs"]["Normalisation"]

@@ -128,10 +128,10 @@ STEPS: Mapping[str, Step] = {
         "chose.",
     ),
     "draw_figure": Step(
-        "fedatlas.figures.steps:draw_figure",
+        "fedatlas.figures.style:draw_figure",
         "Draw an experiment's figure.",
         _drawn("figure", "figure", "Experiments"),
-        ("fedatlas.figures.draw",),
+        ("fedatlas.figures.style",),
         made_for="trained",
         caption="Lines are medians over seeds; bands reach from the lowest to the highest seed. "
         "Ticks on the lower edge of the first column mark rare rounds in which every client took "
@@ -162,7 +162,7 @@ STEPS: Mapping[str, Step] = {
         caption=_CLAIMS,
     ),
     "draw_graphs": Step(
-        "fedatlas.figures.steps:draw_graphs",
+        "fedatlas.figures.graphs:draw_graphs",
         "Draw who sends to whom.",
         _drawn("graphs", "who sends to whom", "Experiments"),
         ("fedatlas.figures.graphs",),
@@ -187,10 +187,10 @@ STEPS: Mapping[str, Step] = {
         "mean.",
     ),
     "draw_budgets": Step(
-        "fedatlas.figures.steps:draw_budgets",
+        "fedatlas.figures.privacy:draw_budgets",
         "Draw privacy budgets by iteration and by horizon.",
         _drawn("budgets", "privacy budgets", "Privacy"),
-        ("fedatlas.figures.budgets", "fedatlas.evaluation.study_files"),
+        ("fedatlas.figures.privacy", "fedatlas.evaluation.study_files"),
         made_for="budgets",
         caption="Privacy spent: ε (and δ) by iteration of a run, and of whole runs as a function "
         "of their horizon. Solid lines are the papers' own accountings; docs/findings/dpgt.md "
@@ -208,10 +208,10 @@ STEPS: Mapping[str, Step] = {
         "where their proofs need smaller steps, corrected.",
     ),
     "draw_theory": Step(
-        "fedatlas.figures.steps:draw_theory",
+        "fedatlas.figures.studies:draw_theory",
         "Draw the bounds of theorems over what runs measured.",
         _drawn("theory", "bounds of theorems", "Theory"),
-        ("fedatlas.figures.theory",),
+        ("fedatlas.figures.studies",),
         made_for="theory",
         caption="The bounds of theorems over what runs measured.",
     ),
@@ -251,10 +251,10 @@ STEPS: Mapping[str, Step] = {
         "history of a training.",
     ),
     "draw_recovery": Step(
-        "fedatlas.figures.steps:draw_recovery",
+        "fedatlas.figures.privacy:draw_recovery",
         "Draw how much histories of shares reveal against their length.",
         _drawn("recovery", "what histories of messages reveal", "Privacy"),
-        ("fedatlas.figures.recovery",),
+        ("fedatlas.figures.privacy",),
         made_for="audit",
         caption="Attacks on the history of a training: what colluding parties, or one alone, "
         "compute of features, weights, shares and labels from several snapshots. 128 of its rows, "
@@ -278,10 +278,10 @@ STEPS: Mapping[str, Step] = {
         "allies; all pairs up to 5 parties, 1000 drawn ones beyond. Both depend on no data.",
     ),
     "draw_trees": Step(
-        "fedatlas.figures.steps:draw_trees",
+        "fedatlas.figures.graphs:draw_trees",
         "Draw the two trees along which parties sum.",
         _drawn("trees", "trees of secure sums", "Privacy"),
-        ("fedatlas.figures.trees",),
+        ("fedatlas.figures.graphs",),
         made_for="audit",
         caption="The two significantly different trees (VFB², Definition 4) along which parties "
         "add up masked shares and masks.",
@@ -301,10 +301,10 @@ STEPS: Mapping[str, Step] = {
         "of the simulation.",
     ),
     "draw_validation": Step(
-        "fedatlas.figures.steps:draw_validation",
+        "fedatlas.figures.studies:draw_validation",
         "Draw the simulated network beside processes.",
         _drawn("validation", "parties that are processes, and their simulation", "Experiments"),
-        ("fedatlas.figures.validation",),
+        ("fedatlas.figures.studies",),
         made_for="validation",
         caption="VFB²-SGD by parties that are processes, and simulated in a network that is fitted "
         "to the times that they measured.",
@@ -317,10 +317,10 @@ STEPS: Mapping[str, Step] = {
         made_for="landscape",
     ),
     "draw_landscape": Step(
-        "fedatlas.figures.steps:draw_landscape",
+        "fedatlas.figures.studies:draw_landscape",
         "Draw a loss surface with its stationary points.",
         _drawn("landscape", "loss surface", "Experiments"),
-        ("fedatlas.figures.landscape",),
+        ("fedatlas.figures.studies",),
         made_for="landscape",
         caption="The loss surface over the two parameters of its network: the minimum over a and "
         "b, the maximum over w. Marks are stationary points, found from a grid of starts and "

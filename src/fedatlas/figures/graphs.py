@@ -1,17 +1,21 @@
-"""Weighted directed graphs side by side: who sends to whom, by which weights, and the roots."""
+"""Who sends to whom: weighted directed graphs with their roots, and trees along which sums go."""
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure as Canvas
-from matplotlib.lines import Line2D
-from matplotlib.patches import FancyArrowPatch
 
-from fedatlas.figures.style import legend_below, put_title
-from fedatlas.schema.graphs import roots
+from fedatlas.federations.vertical.secure_sum import AggregationTree, two_trees
+from fedatlas.figures.style import draw, entry, legend_below, new_canvas, put_title
+from fedatlas.schema.graphs import Graphs, roots, weight_matrix
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
 
 _WHOSE = {"states": "roots reach everyone", "trackers": "everyone reaches roots"}
 _ROOT, _ROOT_HERE, _NO_ROOT = "#0072B2", "#A6D3F0", "white"
@@ -30,6 +34,8 @@ _LABELLED = 24  # most edges of a graph whose weights can be read
 _CROWDED = 50  # with more edges arrows are thinner
 _STEPS = np.linspace(0, 1, 41)  # along an arrow
 _LETTERING = np.array([0.45, 1.0])  # a weight is wider than high
+_MESSAGE, _KEPT = "#0072B2", "#999999"  # of trees; distinct with any colour vision
+_NODE_RADIUS, _LEAF_ROOM = 8.5, 21.0  # of a tree's node; width for each leaf
 
 
 class _Arrow(NamedTuple):
@@ -50,7 +56,7 @@ class _Arrow(NamedTuple):
         return np.asarray(curve + share**2 * self.end)
 
 
-def compose(title: str, graphs: Mapping[str, np.ndarray]) -> Canvas:
+def compose_graphs(title: str, graphs: Mapping[str, np.ndarray]) -> Canvas:
     """Graphs side by side, agents on a circle.
 
     graphs: weights (n, n) of "states" and, if there are any, of "trackers"; [i, j] > 0 if and only
@@ -58,7 +64,7 @@ def compose(title: str, graphs: Mapping[str, np.ndarray]) -> Canvas:
     """
     nodes = _nodes(graphs)
     width, height = (np.ptp(nodes, axis=0) + 2 * (_NODE + _MARGIN)) / 72
-    canvas = Canvas(figsize=(max((width + 0.5) * len(graphs), 5.5), height + 1.5))
+    canvas = new_canvas(max((width + 0.5) * len(graphs), 5.5), height + 1.5)
     canvas.set_layout_engine("constrained", h_pad=0.08, w_pad=0.12)
     # Trackers gather where states spread from, so their roots are those of the reversed graph.
     own = {name: set(roots(w.T if name == "trackers" else w)) for name, w in graphs.items()}
@@ -88,15 +94,22 @@ def compose(title: str, graphs: Mapping[str, np.ndarray]) -> Canvas:
         _NO_ROOT: "not a root",
     }
     look: Any = {"ls": "", "marker": "o", "ms": 9, "mec": "black", "mew": 0.8}
-    handles = [
-        Line2D([], [], mfc=colour, label=name, **look)
-        for colour, name in names.items()
-        if colour in shown
-    ]
+    handles = [entry(name, mfc=colour, **look) for colour, name in names.items() if colour in shown]
     legend_below(canvas, handles, columns=3)
     note = "arrows lead from sender to receiver"
     put_title(canvas, title, f"{note}, plain lines both ways" if plain else note)
     return canvas
+
+
+def draw_graphs(title: str, graphs: Graphs, agents: int, output: list[Path]) -> None:
+    """Draw who sends to whom."""
+    declared = {"states": graphs.states, "trackers": graphs.trackers}
+    weights = {
+        name: weight_matrix(graph, agents, name)
+        for name, graph in declared.items()
+        if graph is not None
+    }
+    draw(output, compose_graphs, title, weights)
 
 
 def _nodes(graphs: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -124,6 +137,8 @@ def _draw_agents(place: Axes, nodes: np.ndarray, colours: list[str]) -> None:
 
 
 def _draw_arrows(place: Axes, arrows: list[_Arrow], heads: bool) -> None:
+    from matplotlib.patches import FancyArrowPatch
+
     size, width = (7, 0.7) if len(arrows) > _CROWDED else (9, 1.1)
     for arrow in arrows:
         head = "<|-|>" if arrow.both_ways else "-|>"
@@ -207,3 +222,78 @@ def _weights_shown(weights: np.ndarray) -> tuple[bool, str]:
     if len(positive) <= _LABELLED:
         return True, "weights on the arrows"
     return False, f"weights from {positive.min():.3g} to {positive.max():.3g}"
+
+
+class _Node(NamedTuple):
+    """Where a sum is drawn and which party holds it; a leaf is one party's own number."""
+
+    x: float
+    y: int
+    party: int
+    leaf: bool
+
+
+def compose_trees(trees: Sequence[AggregationTree], titles: Sequence[str]) -> Canvas:
+    """Trees side by side, parties below and the root on top."""
+    width = sum(max(tree.parties, 6) * _LEAF_ROOM / 72 + 0.5 for tree in trees)
+    height = 1.3 + 0.75 * max(tree.depth for tree in trees)
+    canvas = new_canvas(max(width, 6.5), height)
+    (axes,) = canvas.subplots(1, len(trees), squeeze=False)
+    for place, tree, title in zip(axes, trees, titles, strict=True):
+        _draw_tree(place, tree)
+        place.set_title(title, fontsize=9)
+    handles = [
+        entry("a message", color=_MESSAGE),
+        entry("a party's own sum so far, not sent", color=_KEPT, ls=":"),
+    ]
+    legend_below(canvas, handles, columns=2)
+    return canvas
+
+
+def draw_trees(parties: int, output: list[Path]) -> None:
+    """Draw the two trees along which parties sum."""
+    titles = ("masked shares, to party 0", "masks, to party 0")
+    draw(output, compose_trees, two_trees(parties), titles)
+
+
+def _draw_tree(place: Axes, tree: AggregationTree) -> None:
+    order = _leaf_order(tree)
+    held = {party: _Node(order.index(party), 0, party, True) for party in order}
+    nodes = list(held.values())
+    for level, steps in enumerate(tree.levels, start=1):
+        for receiver, sender in steps:
+            own, other = held[receiver], held[sender]
+            node = _Node((own.x + other.x) / 2, level, receiver, False)
+            place.plot([own.x, node.x], [own.y, node.y], color=_KEPT, ls=":", lw=1.2, zorder=1)
+            arrow = {"arrowstyle": "-|>", "color": _MESSAGE, "lw": 1.2}
+            ends = {"shrinkA": _NODE_RADIUS, "shrinkB": _NODE_RADIUS}
+            place.annotate("", node[:2], other[:2], arrowprops=arrow | ends)
+            held[receiver] = node
+            nodes.append(node)
+    for node in nodes:
+        shape = "circle,pad=0.25" if node.leaf else "square,pad=0.35"
+        place.annotate(
+            str(node.party),
+            node[:2],
+            ha="center",
+            va="center",
+            fontsize=8,
+            bbox={"boxstyle": shape, "fc": "white", "ec": "black", "lw": 0.8},
+            zorder=3,
+        )
+    place.set_xlim(-0.7, tree.parties - 0.3)
+    place.set_ylim(-0.4, tree.depth + 0.4)
+    levels = [f"level {y + 1}" for y in range(tree.depth)]
+    place.set_yticks(range(tree.depth + 1), ["parties", *levels])
+    place.tick_params(length=0)
+    place.set_xticks([])
+    place.spines[:].set_visible(False)
+    place.grid(False)
+
+
+def _leaf_order(tree: AggregationTree) -> list[int]:
+    """Parties from left to right such that no two lines cross."""
+    held = {party: [party] for party in range(tree.parties)}
+    for receiver, sender in tree.steps:
+        held[receiver] += held.pop(sender)
+    return held[tree.root]

@@ -1,28 +1,33 @@
-"""What all figures share: look, colours, rows, legends, titles, files."""
+"""What all figures share: look, colours, rows, legends, titles, files.
+
+matplotlib is imported when something is drawn, as plans read the keys of figures.
+"""
+
+from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib
-import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.axis import Tick
-from matplotlib.figure import Figure as Canvas
-from matplotlib.lines import Line2D
-from matplotlib.text import Text
-
-from fedatlas.evaluation.costs import Trace
 from fedatlas.evaluation.levels import above_start, diverged, smallest
-from fedatlas.evaluation.selection import Choice, Traces, seen_test_rows
+from fedatlas.evaluation.selection import Choice, Traces, choices, seen_test_rows
 from fedatlas.files import write_atomically
 from fedatlas.plain_text import printable
 from fedatlas.schema.claims import Claim
 from fedatlas.schema.figures import Figure
+from fedatlas.schema.models import read_json, validated
 from fedatlas.schema.runs import Selection
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure as Canvas
+    from matplotlib.lines import Line2D
+
+    from fedatlas.evaluation.costs import Trace
 
 # Okabe and Ito's palette, for any colour vision and print; then three of Tol's muted colours.
 _COLOURS = [
@@ -46,13 +51,12 @@ _LETTERS_PER_INCH = 13  # in a title
 
 @dataclass(frozen=True)
 class Shown:
-    """What an experiment's figure shows.
+    """The results that an experiment's figure shows.
 
-    run_titles: run → title. traces: run → point → trace. chosen: run → its chosen point. rule: by
-    which it was chosen. claims: whose slopes are drawn.
+    run_titles: run → title. traces: run → point → trace. chosen: run → its tuned configuration.
+    rule: by which it was chosen. claims: whose slopes are drawn. published: runs that are.
     """
 
-    figure: Figure
     run_titles: Mapping[str, str]
     traces: Traces
     chosen: Mapping[str, Choice]
@@ -60,19 +64,23 @@ class Shown:
     claims: tuple[Claim, ...] = ()
     published: frozenset[str] = frozenset()
 
-    def chosen_trace(self, run: str) -> xr.Dataset:
-        """A run's trace at its chosen point."""
+    @property
+    def titles(self) -> dict[str, str]:
+        """The titles of runs that have traces."""
+        return {run: self.run_titles[run] for run in self.traces}
+
+    def chosen_trace(self, run: str) -> Trace:
+        """A run's trace at its tuned configuration."""
         return self.traces[run][self.chosen[run].point]
 
-    def seeds(self, spread: str = "") -> str:
-        """How many seeds each run has, and which points saw test rows.
+    def seeds(self, spread: str = "", *, every_point: bool = False) -> str:
+        """How many seeds each run has, and whether points were chosen on test rows.
 
-        spread: what is drawn of several seeds.
+        spread: what is drawn of several seeds. every_point: whether no choice is shown.
         """
         chosen = any(choice.effort.tried > 1 for choice in self.chosen.values())
         by = seen_test_rows(self.rule.measurement)
-        every = self.figure.kind == "convergence" and self.figure.points == "all"
-        points = f"; points chosen{by}" if by and chosen and not every else ""
+        points = f"; points chosen{by}" if by and chosen and not every_point else ""
         sizes = {one.sizes["seed"] for points in self.traces.values() for one in points.values()}
         if max(sizes) == 1:
             return f"one seed{points}"
@@ -80,12 +88,15 @@ class Shown:
         return f"{spread}{told} seeds{points}"
 
 
-def colours(titles: Mapping[str, str], dashed: Mapping[str, str]) -> dict[str, str]:
+def colours(
+    titles: Iterable[str] | Mapping[str, str], dashed: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """Title → colour, in the order of titles.
 
-    titles: run or group → title. dashed: run or group → the one whose colour it takes.
+    titles: of runs or groups, by name where some are dashed. dashed: run or group → the one whose
+    colour it takes.
     """
-    places = _places(titles, dashed)
+    places = _places(titles, dashed or {})
     return {title: _COLOURS[place % len(_COLOURS)] for title, place in places.items()}
 
 
@@ -95,36 +106,50 @@ def colour_rounds(titles: Mapping[str, str], dashed: Mapping[str, str]) -> dict[
     return {title: place // len(_COLOURS) for title, place in places.items()}
 
 
-def _places(titles: Mapping[str, str], dashed: Mapping[str, str]) -> dict[str, int]:
+def _places(titles: Iterable[str] | Mapping[str, str], dashed: Mapping[str, str]) -> dict[str, int]:
     """Title → its place in the order of colours."""
-    own = dict.fromkeys(title for name, title in titles.items() if name not in dashed)
+    by_name = titles if isinstance(titles, Mapping) else {title: title for title in titles}
+    own = dict.fromkeys(title for name, title in by_name.items() if name not in dashed)
     found = {title: place for place, title in enumerate(own)}
-    return found | {titles[name]: found[titles[other]] for name, other in dashed.items()}
+    return found | {by_name[name]: found[by_name[other]] for name, other in dashed.items()}
 
 
-def row_title(figure: Figure, trace: xr.Dataset, run_title: str) -> str:
-    """The row in which the figure shows a trace; empty if it has one row only."""
-    if figure.rows == "effective_step_size":
+def row_title(rows: str, trace: Trace, run_title: str) -> str:
+    """The row in which a trace is shown; empty if there is one row only. rows: a figure's key."""
+    if rows == "effective_step_size":
         return f"effective step {trace.attrs['effective_step_size']:g}"
-    if figure.rows == "partition":
+    if rows == "partition":
         clients = json.loads(trace.attrs["specification"])["partition"]["clients"]
         return f"{clients if isinstance(clients, int) else ' + '.join(map(str, clients))} clients"
-    return run_title if figure.rows == "run" else ""
+    return run_title if rows == "run" else ""
 
 
 def format_hyper_parameters(values: Mapping[str, Any]) -> str:
     """Hyper-parameters by name with their values, in words."""
-    return ", ".join(_told(name.replace("_", " "), value) for name, value in values.items())
+    told = []
+    for name, value in values.items():
+        words = name.replace("_", " ")
+        shown = f"{value:g}" if isinstance(value, float) else value
+        told.append(f"no {words}" if value is None else f"{words} {shown}")
+    return ", ".join(told)
 
 
-def _told(name: str, value: Any) -> str:
-    if value is None:
-        return f"no {name}"
-    return f"{name} {f'{value:g}' if isinstance(value, float) else value}"
+def new_canvas(width: float, height: float) -> Canvas:
+    """An empty figure; inches."""
+    from matplotlib.figure import Figure as Canvas
+
+    return Canvas(figsize=(width, height), layout="constrained")
+
+
+def entry(label: str, **look: Any) -> Line2D:
+    """An entry of a legend."""
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], label=label, **look)
 
 
 def legend_beside(place: Axes, handles: list[Line2D]) -> None:
-    """A legend to the right of its axes."""
+    """Put a legend to the right of its axes."""
     place.legend(
         handles=handles,
         loc="center left",
@@ -136,14 +161,24 @@ def legend_beside(place: Axes, handles: list[Line2D]) -> None:
 
 
 def legend_below(canvas: Canvas, handles: list[Line2D], columns: int) -> None:
-    """A legend below all axes."""
+    """Put a legend below all axes."""
     canvas.legend(
         handles=handles, loc="outside lower center", ncols=columns, frameon=False, fontsize=8
     )
 
 
+def tick_plainly(axis: Axis, values: Iterable[float] = ()) -> None:
+    """Label ticks as plain numbers, and put them at these values alone if there are any."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    if places := list(values):
+        axis.set_major_locator(FixedLocator(places))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
 def put_title(canvas: Canvas, title: str, note: str) -> None:
-    """A title with a note below it, no wider than the canvas."""
+    """Put a title with a note below it, no wider than the canvas."""
     widest = int(canvas.get_figwidth() * _LETTERS_PER_INCH)
     # Lines of about equal length leave no word alone.
     even = len(title) // (len(title) // widest + 1) + 10
@@ -157,6 +192,9 @@ def as_written(canvas: Canvas) -> Canvas:
 
     Numbers at ticks may be formulas; words there need `parse_math=False` and `printable`.
     """
+    from matplotlib.axis import Tick
+    from matplotlib.text import Text
+
     numbers = {label for tick in canvas.findobj(Tick) for label in (tick.label1, tick.label2)}
     for words in set(canvas.findobj(Text)) - numbers:
         words.set_parse_math(False)
@@ -166,6 +204,8 @@ def as_written(canvas: Canvas) -> Canvas:
 
 def draw(outputs: list[Path], compose: Callable[..., Canvas], *content: Any) -> None:
     """Compose a figure in the common look; write it to each output (.svg, .png), whole or not."""
+    import matplotlib
+
     with matplotlib.rc_context(STYLE):
         canvas = as_written(compose(*content))
         for output in outputs:
@@ -174,14 +214,32 @@ def draw(outputs: list[Path], compose: Callable[..., Canvas], *content: Any) -> 
                 canvas.savefig(temporary, dpi=DOTS_PER_INCH, metadata=metadata)
 
 
+def draw_figure(
+    title: str,
+    figure: Figure,
+    runs: dict[str, str],
+    traces: list[Path],
+    selection: Path,
+    output: list[Path],
+    claims: list[Claim] = [],  # noqa: B006
+) -> None:
+    """Draw an experiment's figure. runs: with titles. claims: whose slopes it has."""
+    from fedatlas.evaluation.steps import read_runs
+
+    record = read_json(selection)
+    rule = validated(Selection, record.get("rule"), f"{selection}: key 'rule'")
+    shown = Shown(runs, read_runs(traces), choices(record), rule, tuple(claims))
+    draw(output, figure.compose, title, shown)
+
+
 def format_floor(measurement: str) -> str:
-    """What a title says where values below what a measurement is known to are drawn there."""
+    """Where values below what a measurement is known to are drawn, for a title."""
     floor = f"{smallest(measurement):.0e}"
     return f"values below {floor} are drawn at {floor}: below it they are not told apart"
 
 
 def lost_note(trace: Trace) -> str:
-    """A label's lines about seeds that diverged, or end above their start; empty without any."""
+    """Lines of a label about seeds that diverged, or end above their start; empty without any."""
     gone = diverged(trace)
     worse = above_start(trace)[:, -1] & ~gone
     told = {"diverged": gone, "end above the start": worse}

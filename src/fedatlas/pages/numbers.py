@@ -18,6 +18,7 @@ from fedatlas.evaluation.costs import column
 from fedatlas.evaluation.evidence import capital, target_name, unit_of
 from fedatlas.evaluation.levels import common_target, diverged, log_target, value_at
 from fedatlas.evaluation.study_files import budgets_of, read_budgets
+from fedatlas.figures.kinds.convergence import ConvergenceFigure
 from fedatlas.markdown import code, counted, item, paragraph, table, text
 from fedatlas.pages.scope import SelectedExperiment
 from fedatlas.schema.quantities import LEVELS, declared_network
@@ -69,8 +70,8 @@ def published_numbers(
             case _:
                 continue
         yield PublishedNumber(test.run, quantity, declared, ours, claim.id)
-    measurement = experiment.figure.measurement
-    for run, value in experiment.figure.published.items():
+    for run, value in experiment.figure.printed.items():
+        (measurement,) = experiment.figure.measurements
         if (run, measurement) not in claimed:
             ours = _ends(traces, run, measurement, selection)
             yield PublishedNumber(run, measurement, f"{value:g}", ours, None)
@@ -148,7 +149,9 @@ def cost_tables(experiments: Sequence[SelectedExperiment], atlas: Path) -> Itera
     Targets are those of the experiment's claims; a measurement of its figure without one takes the
     best level that the medians of all runs reach. Costs are those of the figure.
     """
-    compared = [each for each in experiments if each.trained and each.figure.kind == "convergence"]
+    compared = [
+        each for each in experiments if each.trained and isinstance(each.figure, ConvergenceFigure)
+    ]
     if not compared:
         return
     yield "### Cost to a target"
@@ -185,7 +188,7 @@ def _table(
     target: float,
     declared: bool,
 ) -> Iterator[str]:
-    costs = list(experiment.figure.costs)
+    costs = list(experiment.figure.counted)
     with warnings.catch_warnings():
         # A line under the table says the same.
         warnings.simplefilter("ignore", UserWarning)

@@ -8,6 +8,8 @@ then.
 from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
 
+from pydantic import SerializeAsAny
+
 from fedatlas.algorithms import algorithm_class
 from fedatlas.data.datasets import Dataset
 from fedatlas.errors import FedatlasError
@@ -50,7 +52,7 @@ class SelectedExperiment(Model):
     rounds: str
     seeds: int
     claims: tuple[Claim, ...]
-    figure: Figure
+    figure: SerializeAsAny[Figure]
     files: dict[str, str]
 
 

@@ -120,7 +120,7 @@ class Selected:
             experiment = self._plan.experiments[name]
             tests = [claim.test for claim in experiment.claims]
             judged = [test.runs for test in tests if test.kind == "published_measurement"]
-            runs = set(experiment.figure.published).union(*judged)
+            runs = set(experiment.figure.printed).union(*judged)
             files |= {file for file in traces(self._plan, name) if Path(file).parent.name in runs}
         return sorted(files)
 

@@ -10,13 +10,14 @@ from pydantic import (
     PositiveFloat,
     PositiveInt,
     PrivateAttr,
+    SerializeAsAny,
     field_validator,
     model_validator,
 )
 
 from fedatlas.schema.claims import Claim
 from fedatlas.schema.federation import federation_of, why_not_counted
-from fedatlas.schema.figures import EFFECTIVE_STEP_SIZE, Figure
+from fedatlas.schema.figures import Figure
 from fedatlas.schema.graphs import Graphs
 from fedatlas.schema.models import Model, in_full
 from fedatlas.schema.network_model import NetworkModel
@@ -85,7 +86,7 @@ class Experiment(Model):
     point_seconds: PositiveFloat | None = None
     runs: dict[str, RunConfig] = Field(min_length=1)
     selection: Selection = Selection()
-    figure: Figure = Figure()
+    figure: SerializeAsAny[Figure] = Field(default_factory=lambda: Figure.model_validate({}))
     claims: tuple[Claim, ...] = ()
     looks: PositiveInt = 1
     audit: bool = False
@@ -134,7 +135,7 @@ class Experiment(Model):
     def drawn_claims(self) -> tuple[Claim, ...]:
         """Claims whose slopes the figure draws, in its order."""
         by_id = {claim.id: claim for claim in self.claims}
-        return tuple(by_id[name] for name in self.figure.claims)
+        return tuple(by_id[name] for name in self.figure.drawn_claims)
 
     def partition_of(self, run: str) -> Partition:
         """The partition that a run works on."""
@@ -279,9 +280,7 @@ class Experiment(Model):
                     )
         for claim in self.claims:
             self._check_claim(claim)
-        if self.figure.kind == "sensitivity":
-            self._check_sensitivity(self.figure)
-        self._check_slopes(self.figure)
+        self.figure.check(self)
         self._check_what_is_looked_at()
         for run, other in shared.items():
             if self.runs[run].grid != self.runs[other].grid:
@@ -318,30 +317,6 @@ class Experiment(Model):
             claim.test.check(self)
         except ValueError as error:
             raise ValueError(f"claim '{claim.id}': {error}") from None
-
-    def _check_sensitivity(self, figure: Figure) -> None:
-        """The figure shows what points are chosen by, against what every run states."""
-        if figure.measurement != self.selection.measurement:
-            raise ValueError(
-                f"the figure shows {figure.measurement}, but points are chosen by "
-                f"{self.selection.measurement}: kind sensitivity needs the same measurement"
-            )
-        name = figure.hyper_parameter
-        for run, declared in self.runs.items():
-            # A mapping within a run's values, or another experiment, may hold it, too.
-            known = name in (*declared.hyper_parameters, *declared.grid) or declared.tuned_in
-            if not known and name != EFFECTIVE_STEP_SIZE and "." not in str(name):
-                raise ValueError(f"the figure's hyper_parameter: run '{run}' states no '{name}'")
-
-    def _check_slopes(self, figure: Figure) -> None:
-        """The figure draws slopes of claims that have some."""
-        sloping = [claim.id for claim in self.claims if claim.test.has_slopes]
-        for name in figure.claims:
-            if name not in sloping:
-                raise ValueError(
-                    f"the figure's claims: '{name}' is no claim of a slope; such claims are "
-                    f"{', '.join(sloping) or 'none'}"
-                )
 
     def _check_what_is_looked_at(self) -> None:
         """Runs must measure or count what claims, figure and selection look at."""
@@ -380,8 +355,7 @@ class Experiment(Model):
         for claim in self.claims:
             test = claim.test
             yield f"claim '{claim.id}'", test.runs, test.measured, test.counted
-        costs = {"convergence": figure.costs, "scaling": (figure.cost,)}.get(figure.kind, ())
-        yield "the figure", runs, figure.measurements, costs
+        yield "the figure", runs, figure.measurements, figure.counted
         yield "the selection", runs, (self.selection.measurement,), ()
 
     def _check_measured(self, what: str, measurement: str, run: str) -> None:

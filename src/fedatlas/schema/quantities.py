@@ -214,6 +214,7 @@ SUMMED_COSTS = {
 }
 #: All cost axes by name.
 AXES = COSTS | SUMMED_COSTS
+_LETTERS_OF_AXIS = 42  # that fit along the width of a panel
 _NUMBER = r"([0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?)"
 _LATENCY = re.compile(rf"latency\( *{_NUMBER} *(?:, *{_NUMBER} *)?\)")
 _NETWORK = re.compile(
@@ -277,6 +278,24 @@ def declared_network(cost: str) -> DeclaredNetwork | None:
     """That of a cost network(latency=…, bandwidth=…, gradient=…); None of any other cost."""
     declared = _NETWORK.fullmatch(cost)
     return None if declared is None else DeclaredNetwork(*map(float, declared.groups()))
+
+
+def axis_label(cost: str) -> str:
+    """The label of a figure's axis, on two lines where it is long."""
+    latencies, network = link_latencies(cost), declared_network(cost)
+    if network is not None:
+        return f"simulated time in seconds,\n{network.label}"
+    if latencies is not None:
+        label = f"simulated time units, {latencies.label}"
+        return label if len(label) <= _LETTERS_OF_AXIS else label.replace(", ", ",\n", 1)
+    return AXES[cost].label or AXES[cost].long_name
+
+
+def tick_unit(cost: str) -> str | None:
+    """The unit of a figure's ticks; None where these are plain numbers."""
+    if cost in AXES:
+        return AXES[cost].ticks
+    return None if declared_network(cost) else ""
 
 
 def known_cost(cost: str) -> str:

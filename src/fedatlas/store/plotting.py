@@ -10,10 +10,9 @@ import xarray as xr
 from matplotlib.figure import Figure as Canvas
 
 from fedatlas.evaluation.selection import Choice
-from fedatlas.figures.convergence import compose
+from fedatlas.figures.kinds.convergence import ConvergenceFigure
 from fedatlas.figures.style import DOTS_PER_INCH, STYLE, Shown, as_written, draw
 from fedatlas.schema.config import Names, listed
-from fedatlas.schema.figures import Figure
 from fedatlas.schema.models import validated
 from fedatlas.store.atlas import Atlas
 from fedatlas.store.compared import RunName, format_names, measured
@@ -65,7 +64,7 @@ def plot(
         "costs": listed(cost),
         "points": "all" if all_points else "selected",
     }
-    figure = validated(Figure, declared, "plot")
+    figure = validated(ConvergenceFigure, declared, "plot")
     traces: dict[str, dict[str, xr.Dataset]] = {}
     titles: dict[str, str] = {}
     chosen: dict[str, Choice] = {}
@@ -90,5 +89,5 @@ def plot(
                 chosen[key] = Choice(one.point, {})
     theirs = frozenset("/".join(name) for name in names if name.origin == "published")
     with matplotlib.rc_context(STYLE):
-        shown = Shown(figure, titles, traces, chosen, published=theirs)
-        return Plot(as_written(compose(title, shown)))
+        shown = Shown(titles, traces, chosen, published=theirs)
+        return Plot(as_written(figure.compose(title, shown)))

@@ -1,73 +1,96 @@
 """Slopes: what runs of rising size spend or end with, and the slope that a claim states."""
 
+from __future__ import annotations
+
 import re
 import textwrap
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure as Canvas
-from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogFormatterSciNotation, NullLocator
+from pydantic import Field
 
 from fedatlas.evaluation.slopes import Line, Lines, slopes_of
-from fedatlas.figures.style import MARKERS, Shown, colours, legend_beside, put_title
+from fedatlas.figures.style import (
+    MARKERS,
+    Shown,
+    colours,
+    entry,
+    legend_beside,
+    new_canvas,
+    put_title,
+    tick_plainly,
+)
 from fedatlas.schema.claims import Claim
+from fedatlas.schema.experiments import Experiment
+from fedatlas.schema.figures import Figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+    from matplotlib.lines import Line2D
 
 _COLUMNS = 2
 _LETTERS = 46  # of a line above a panel
 _LEAST = 0.5  # decades that an axis shows, lest what is level look steep
 
 
-class _Numbers(LogFormatterSciNotation):
-    """Labels the ticks that matplotlib would, as 0.02 rather than 2 × 10⁻²."""
+class SlopesFigure(Figure):
+    """Costs or ends by which claims of slopes are judged, against the size, and what is claimed.
 
-    def __call__(self, x: float, pos: int | None = None) -> str:
-        label: str = super().__call__(x, pos)
-        return f"{x:g}" if label and 1e-3 <= x < 1e4 else label
-
-
-def compose(title: str, shown: Shown) -> Canvas:
-    """A panel per claim: a line for each of its cases, and the slope that it states, dotted.
-
-    Lines are geometric means over the seeds that have a value at every size. Bands reach from the
-    lowest to the highest of these. The legend has the median of their slopes, and the range.
+    claims: ids of claims whose slopes are drawn, a panel each.
     """
-    columns = min(_COLUMNS, len(shown.claims))
-    rows = -(-len(shown.claims) // columns)
-    canvas = Canvas(figsize=(5.9 * columns, 0.6 + 2.9 * rows), layout="constrained")
-    places = canvas.subplots(rows, columns, squeeze=False)
-    for place in places.flat[len(shown.claims) :]:
-        place.set_visible(False)
-    for place, claim in zip(places.flat, shown.claims, strict=False):
-        _draw(place, claim, shown)
-    put_title(canvas, title, shown.seeds("geometric mean and range of "))
-    return canvas
+
+    kind: Literal["slopes"]
+    claims: tuple[str, ...] = Field(min_length=1)
+
+    @property
+    def drawn_claims(self) -> tuple[str, ...]:
+        return self.claims
+
+    def check(self, experiment: Experiment) -> None:
+        sloping = [claim.id for claim in experiment.claims if claim.test.has_slopes]
+        for name in self.claims:
+            if name not in sloping:
+                raise ValueError(
+                    f"the figure's claims: '{name}' is no claim of a slope; such claims are "
+                    f"{', '.join(sloping) or 'none'}"
+                )
+
+    def compose(self, title: str, shown: Shown) -> Canvas:
+        """A panel per claim: a line for each of its cases, and the slope that it states, dotted.
+
+        Lines are geometric means over the seeds that have a value at every size. Bands reach from
+        the lowest to the highest of these. The legend has the median of their slopes, and the
+        range.
+        """
+        columns = min(_COLUMNS, len(shown.claims))
+        rows = -(-len(shown.claims) // columns)
+        canvas = new_canvas(5.9 * columns, 0.6 + 2.9 * rows)
+        places = canvas.subplots(rows, columns, squeeze=False)
+        for place in places.flat[len(shown.claims) :]:
+            place.set_visible(False)
+        for place, claim in zip(places.flat, shown.claims, strict=False):
+            _draw(place, claim, shown)
+        put_title(canvas, title, shown.seeds("geometric mean and range of "))
+        return canvas
 
 
 def _draw(place: Axes, claim: Claim, shown: Shown) -> None:
     assert isinstance(claim.test, Lines)  # as experiments are checked
     lines = claim.test.lines(lambda *runs: [shown.chosen_trace(run) for run in runs])
     found = sorted(lines, key=_by_numbers)
-    colour_of = colours({line.label: line.label for line in found}, {})
+    colour_of = colours(line.label for line in found)
     handles: list[Line2D] = []
     for line, marker in zip(found, MARKERS * len(found), strict=False):
-        look: dict[str, Any] = {
-            "color": colour_of[line.label],
-            "marker": marker,
-            "ms": 4.5,
-            "lw": 1.5,
-        }
-        handles.append(Line2D([], [], label=_told(line), **look))
+        look = {"color": colour_of[line.label], "marker": marker, "ms": 4.5, "lw": 1.5}
+        handles.append(entry(_told(line), **look))
         _draw_line(place, line, look)
     expected = {line.expected for line in found if line.expected is not None}
     handles += [_draw_expected(place, found[0], slope) for slope in sorted(expected)]
     place.set_xscale("log")
     place.set_yscale("log")
     sizes = np.unique(np.concatenate([line.sizes for line in found]))
-    place.xaxis.set_major_locator(FixedLocator(sizes.tolist()))
-    place.xaxis.set_minor_locator(NullLocator())
-    place.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    tick_plainly(place.xaxis, sizes.tolist())
     place.set_xlabel(found[0].along)
     _widen(place)
     place.set_ylabel("\n".join(textwrap.wrap(found[0].of, 28)))
@@ -91,7 +114,7 @@ def _draw_expected(place: Axes, line: Line, slope: float) -> Line2D:
     if whole.size:
         centred = np.log10(line.sizes) - np.log10(line.sizes).mean()
         place.plot(line.sizes, 10 ** (whole.mean() + slope * centred), zorder=2, **look)
-    return Line2D([], [], label=f"claimed: slope {_slope(slope)}", **look)
+    return entry(f"claimed: slope {_slope(slope)}", **look)
 
 
 def _told(line: Line) -> str:
@@ -119,9 +142,16 @@ def _by_numbers(line: Line) -> list[tuple[float, str]]:
 
 
 def _widen(place: Axes) -> None:
-    """Show some decades at least of the y axis."""
+    """Show some decades at least of the y axis, and 0.02 at a tick rather than 2 × 10⁻²."""
+    from matplotlib.ticker import LogFormatterSciNotation
+
+    class Numbers(LogFormatterSciNotation):
+        def __call__(self, x: float, pos: int | None = None) -> str:
+            label: str = super().__call__(x, pos)
+            return f"{x:g}" if label and 1e-3 <= x < 1e4 else label
+
     low, high = np.log10(place.get_ylim())
     margin = max(0.0, _LEAST - (high - low)) / 2
     place.set_ylim(10 ** (low - margin), 10 ** (high + margin))
     for put in (place.yaxis.set_major_formatter, place.yaxis.set_minor_formatter):
-        put(_Numbers(minor_thresholds=(1.5, 0.6)))
+        put(Numbers(minor_thresholds=(1.5, 0.6)))

@@ -1,30 +1,95 @@
 """Final values: where the seeds of every run ended, beside the numbers that the paper prints."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure as Canvas
-from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator, MultipleLocator
+from pydantic import Field
 
 from fedatlas.evaluation.costs import column
 from fedatlas.evaluation.levels import diverged, mean_interval, smallest
 from fedatlas.figures.style import (
     Shown,
     colours,
+    entry,
     format_floor,
     legend_beside,
     lost_note,
+    new_canvas,
     put_title,
 )
 from fedatlas.plain_text import printable
-from fedatlas.schema.quantities import MEASUREMENTS
+from fedatlas.schema.figures import Figure
+from fedatlas.schema.quantities import MEASUREMENTS, Measurement
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+    from matplotlib.lines import Line2D
 
 _OFFSET = 0.22  # of seeds above the mean of their run, in rows
 _EMPTY = 2 / 3  # largest empty share of one axis between published values and ours
 _BREAK: Any = {"marker": [(-0.5, -1), (0.5, 1)], "ms": 7, "mew": 1, "ls": "", "clip_on": False}
+
+
+class FinalFigure(Figure):
+    """Where the seeds of each run's selected point ended.
+
+    measurement: what is compared. published: run → the number that the paper prints.
+    """
+
+    kind: Literal["final"]
+    measurement: Measurement = "gradient_norm"
+    published: dict[str, float] = Field(default={})
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        return tuple(self.published)
+
+    @property
+    def printed(self) -> dict[str, float]:
+        return self.published
+
+    def compose(self, title: str, shown: Shown) -> Canvas:
+        """One row per run: its seeds as dots, their mean and its 95 % interval, the printed value.
+
+        Printed values that are far from all of ours have a panel of their own, on the same scale.
+        """
+        logarithmic = MEASUREMENTS[self.measurement].logarithmic
+        rows = list(_rows(self, shown, logarithmic))
+        spans = [] if logarithmic else _spans_apart(rows)
+        canvas = new_canvas(7.5, 1.3 + 0.5 * len(rows))
+        places = canvas.subplots(
+            ncols=max(len(spans), 1),
+            squeeze=False,
+            sharey=True,
+            width_ratios=[high - low for low, high in spans] or None,
+        )[0]
+        for place in places:
+            for height, row in enumerate(rows):
+                _draw_row(place, height, row)
+            place.grid(axis="y", visible=False)
+            if logarithmic:
+                place.set_xscale("log")
+            else:
+                place.ticklabel_format(axis="x", useOffset=False)
+        labels = [printable(row.label) for row in rows]
+        places[0].set_yticks(range(len(rows)), labels, parse_math=False)
+        places[0].set_ylim(len(rows) - 0.5, -0.5)
+        label = MEASUREMENTS[self.measurement].long_name
+        if spans:
+            _break_axis(places[0], places[1], spans)
+            canvas.supxlabel(label, fontsize="medium")
+        else:
+            places[0].set_xlabel(label)
+        legend_beside(places[-1], _legend(logarithmic, bool(self.published)))
+        note = shown.seeds()
+        if any(row.is_clipped for row in rows):
+            note += f"\n{format_floor(self.measurement)}"
+        put_title(canvas, title, note)
+        return canvas
 
 
 class _Row(NamedTuple):
@@ -44,52 +109,10 @@ class _Row(NamedTuple):
         return [*self.ends, *(self.bounds or ())]
 
 
-def compose(title: str, shown: Shown) -> Canvas:
-    """One row per run: its seeds as dots, their mean and its 95 % interval, the published value.
-
-    Published values that are far from all of ours have a panel of their own, on the same scale.
-    """
-    figure = shown.figure
-    logarithmic = MEASUREMENTS[figure.measurement].logarithmic
-    rows = list(_rows(shown, logarithmic))
-    spans = [] if logarithmic else _spans_apart(rows)
-    canvas = Canvas(figsize=(7.5, 1.3 + 0.5 * len(rows)), layout="constrained")
-    places = canvas.subplots(
-        ncols=max(len(spans), 1),
-        squeeze=False,
-        sharey=True,
-        width_ratios=[high - low for low, high in spans] or None,
-    )[0]
-    for place in places:
-        for height, row in enumerate(rows):
-            _draw_row(place, height, row)
-        place.grid(axis="y", visible=False)
-        if logarithmic:
-            place.set_xscale("log")
-        else:
-            place.ticklabel_format(axis="x", useOffset=False)
-    labels = [printable(row.label) for row in rows]
-    places[0].set_yticks(range(len(rows)), labels, parse_math=False)
-    places[0].set_ylim(len(rows) - 0.5, -0.5)
-    label = MEASUREMENTS[figure.measurement].long_name
-    if spans:
-        _break_axis(places[0], places[1], spans)
-        canvas.supxlabel(label, fontsize="medium")
-    else:
-        places[0].set_xlabel(label)
-    legend_beside(places[-1], _legend(logarithmic, bool(figure.published)))
-    note = shown.seeds()
-    if any(row.is_clipped for row in rows):
-        note += f"\n{format_floor(figure.measurement)}"
-    put_title(canvas, title, note)
-    return canvas
-
-
-def _rows(shown: Shown, logarithmic: bool) -> Iterator[_Row]:
-    figure = shown.figure
-    colour_of = colours({run: shown.run_titles[run] for run in shown.traces}, {})
-    for run in shown.traces:
-        trace, label = shown.chosen_trace(run), shown.run_titles[run]
+def _rows(figure: FinalFigure, shown: Shown, logarithmic: bool) -> Iterator[_Row]:
+    colour_of = colours(shown.titles)
+    for run, label in shown.titles.items():
+        trace = shown.chosen_trace(run)
         gone = diverged(trace)
         ends = column(trace, figure.measurement)[~gone, -1]
         known = np.maximum(ends, smallest(figure.measurement)) if logarithmic else ends
@@ -140,6 +163,8 @@ def _spans_apart(rows: list[_Row]) -> list[tuple[float, float]]:
 
 def _break_axis(left: Axes, right: Axes, spans: list[tuple[float, float]]) -> None:
     """Make two panels look like one interrupted axis with evenly spaced ticks."""
+    from matplotlib.ticker import MaxNLocator, MultipleLocator
+
     steps = MaxNLocator(6).tick_values(0, sum(high - low for low, high in spans))
     for place, span in zip((left, right), spans, strict=True):
         place.set_xlim(span)
@@ -152,10 +177,9 @@ def _break_axis(left: Axes, right: Axes, spans: list[tuple[float, float]]) -> No
 
 def _legend(logarithmic: bool, published: bool) -> list[Line2D]:
     mean = f"{'geometric ' if logarithmic else ''}mean, 95 % interval"
-    grey: dict[str, Any] = {"color": "grey", "ls": ""}
     handles = [
-        Line2D([], [], marker="o", ms=4, alpha=0.45, mew=0, label="seed", **grey),
-        Line2D([], [], marker="o", ms=6.5, color="grey", lw=1.8, label=mean),
+        entry("seed", color="grey", ls="", marker="o", ms=4, alpha=0.45, mew=0),
+        entry(mean, color="grey", marker="o", ms=6.5, lw=1.8),
     ]
-    mark = Line2D([], [], marker="D", ms=5, mfc="white", mec="black", ls="", label="published")
-    return [*handles, mark] if published else handles
+    printed = entry("published", marker="D", ms=5, mfc="white", mec="black", ls="")
+    return [*handles, printed] if published else handles

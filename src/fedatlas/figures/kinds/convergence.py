@@ -1,19 +1,16 @@
 """Convergence figures: a measurement against what runs have spent."""
 
+from __future__ import annotations
+
 import textwrap
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
-import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
-from matplotlib.figure import Figure as Canvas
-from matplotlib.lines import Line2D
-from matplotlib.ticker import EngFormatter, MaxNLocator
+from pydantic import Field, model_validator
 
 from fedatlas.evaluation.comparing import EPSILON, largest_delta
-from fedatlas.evaluation.costs import column, cost_axis, is_counted
+from fedatlas.evaluation.costs import Trace, column, cost_axis, is_counted
 from fedatlas.evaluation.levels import common_costs, diverged, drawn_values
 from fedatlas.evaluation.selection import varied_hyper_parameters
 from fedatlas.figures.style import (
@@ -21,20 +18,29 @@ from fedatlas.figures.style import (
     Shown,
     colour_rounds,
     colours,
+    entry,
     format_floor,
     format_hyper_parameters,
     legend_beside,
     lost_note,
+    new_canvas,
     put_title,
     row_title,
 )
+from fedatlas.schema.figures import Figure
 from fedatlas.schema.quantities import (
-    AXES,
     LARGER_IS_BETTER,
     MEASUREMENTS,
-    declared_network,
-    link_latencies,
+    Cost,
+    Measurement,
+    axis_label,
+    tick_unit,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+    from matplotlib.lines import Line2D
 
 _LINE_STYLES: list[Any] = ["-", "--", ":", "-.", (0, (8, 3)), (0, (1, 3)), (0, (5, 1, 1, 1, 1, 1))]
 _WIDTH = 1.3  # of the thinnest lines
@@ -54,8 +60,106 @@ _ORIGINS = "solid: ours; dashed, with hollow marks: published"
 # Of ours and of published runs, by how often all colours were used before.
 _OUR_MARKS, _THEIR_MARKS = ("", "s", "^", "D"), ("o", "s", "^", "D")
 _BETWEEN_MARKS = 0.14  # of the panel's diagonal
-# How many letters fit along the height and the width of a panel.
-_LETTERS_OF_LABEL, _LETTERS_OF_COST = 34, 42
+_LETTERS_OF_LABEL = 34  # along the height of a panel
+
+
+class ConvergenceFigure(Figure):
+    """Small panels, a column for each cost, a row for each measurement.
+
+    measurement: on the y axis. also: further ones, each in a row of its own.
+    costs: on the x axes, a column each.
+    rows: what tells rows of panels apart. points: of grids, all or the selected ones.
+    dashed: run drawn in dashes → the run whose colour it takes.
+    """
+
+    kind: Literal["convergence"] = "convergence"
+    measurement: Measurement = "gradient_norm"
+    also: tuple[Measurement, ...] = ()
+    costs: tuple[Cost, ...] = Field(
+        default=("round", "bytes", "gradient_evaluations"), min_length=1
+    )
+    rows: Literal["effective_step_size", "partition", "run", "none"] = "none"
+    points: Literal["all", "selected"] = "all"
+    dashed: dict[str, str] = Field(default={})
+
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        return (self.measurement, *self.also)
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        return self.costs
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        return (*self.dashed, *self.dashed.values())
+
+    @model_validator(mode="after")
+    def _keys_agree(self) -> Self:
+        if len(set(self.measurements)) != len(self.measurements):
+            raise ValueError(f"also: a measurement stands twice in {', '.join(self.measurements)}")
+        if self.rows == "effective_step_size" and self.points == "selected":
+            raise ValueError("rows by effective_step_size need points: all")
+        for run, other in self.dashed.items():
+            if other in self.dashed:
+                raise ValueError(f"dashed: '{run}' takes the colour of '{other}', dashed itself")
+        if self.dashed and self.points == "all":
+            raise ValueError("dashed needs points: selected, as lines tell points apart otherwise")
+        return self
+
+    def compose(self, title: str, shown: Shown) -> Canvas:
+        """One row per group of curves and measurement, one column per cost axis.
+
+        Lines are medians over seeds at equal cost. Bands reach from the lowest to the highest seed.
+        Dots bridge what was not recorded, and the title says so; see `_unrecorded`.
+        """
+        rows, costs = list(_rows(self, shown)), self.costs
+        heights = [_height(row, row.measurement == self.measurement) for row in rows]
+        canvas = new_canvas(2.5 + 3.0 * len(costs), 0.9 + sum(heights))
+        axes = canvas.subplots(
+            len(rows),
+            len(costs),
+            squeeze=False,
+            height_ratios=heights,
+            sharey="row",
+            # Unequal partitions differ a thousandfold in what a round costs.
+            sharex="none" if self.rows == "partition" else "col",
+        )
+        logarithmic = {
+            cost: any(_ends_far_apart(cost, row.curves) for row in rows) for cost in costs
+        }
+        notes: list[str] = []
+        for row, places in zip(rows, axes, strict=True):
+            for place, cost in zip(places, costs, strict=True):
+                if _draw_panel(place, row.measurement, cost, row.curves, logarithmic[cost]):
+                    notes.append(_UNRECORDED)
+                if _is_logarithmic(row.measurement, row.curves):
+                    place.set_yscale("log")
+            if any(_is_clipped(curve, row.measurement) for curve in row.curves):
+                notes.append(format_floor(row.measurement))
+            label = textwrap.fill(MEASUREMENTS[row.measurement].long_name, _LETTERS_OF_LABEL)
+            if row.measurement in LARGER_IS_BETTER:
+                low, high, told = _heights(row, logarithmic)
+                places[0].set_ylim(low, high)  # the row shares them
+                places[0].ticklabel_format(axis="y", useOffset=False)
+                label = "\n".join([label, *told])
+            places[0].set_ylabel(f"{row.title}\n{label}" if row.title else label)
+            marked = _mark_full_rounds(places[0], costs[0], row.curves)
+            if row.measurement == self.measurement:  # rows of other measurements share its curves
+                legend_beside(places[-1], _legend(row.curves, marked))
+        for place in axes.flat:
+            # Last, as a limit stays once it is set, also in panels that share it.
+            if place.get_xscale() == "linear":
+                place.set_xlim(left=0)
+        apart = _format_deltas(rows) if EPSILON in costs else ""
+        notes += [apart] * bool(apart)
+        for place, cost in zip(axes[-1], costs, strict=True):
+            own = "\n(at each run's own δ)" if apart and cost == EPSILON else ""
+            place.set_xlabel(axis_label(cost) + own)
+        origins = [_ORIGINS] * bool(shown.published)
+        seeds = shown.seeds("median and range of ", every_point=self.points == "all")
+        put_title(canvas, title, "\n".join([seeds, *origins, *dict.fromkeys(notes)]))
+        return canvas
 
 
 class _Curve(NamedTuple):
@@ -67,7 +171,7 @@ class _Curve(NamedTuple):
     label: str
     colour: str
     style: Any
-    trace: xr.Dataset
+    trace: Trace
     has_dashed: bool = False
     mark: str = ""
 
@@ -78,69 +182,11 @@ class _Row(NamedTuple):
     curves: list[_Curve]
 
 
-def compose(title: str, shown: Shown) -> Canvas:
-    """One row per group of curves and measurement, one column per cost axis.
-
-    Lines are medians over seeds at equal cost. Bands reach from the lowest to the highest seed.
-    Dots bridge what was not recorded, and the title says so; see `_unrecorded`.
-    """
-    figure, rows = shown.figure, list(_rows(shown))
-    heights = [_height(row, row.measurement == figure.measurement) for row in rows]
-    canvas = Canvas(
-        figsize=(2.5 + 3.0 * len(figure.costs), 0.9 + sum(heights)), layout="constrained"
-    )
-    axes = canvas.subplots(
-        len(rows),
-        len(figure.costs),
-        squeeze=False,
-        height_ratios=heights,
-        sharey="row",
-        # Unequal partitions differ a thousandfold in what a round costs.
-        sharex="none" if figure.rows == "partition" else "col",
-    )
-    logarithmic = {
-        cost: any(_ends_far_apart(cost, row.curves) for row in rows) for cost in figure.costs
-    }
-    notes: list[str] = []
-    for row, places in zip(rows, axes, strict=True):
-        for place, cost in zip(places, figure.costs, strict=True):
-            if _draw_panel(place, row.measurement, cost, row.curves, logarithmic[cost]):
-                notes.append(_UNRECORDED)
-            if _is_logarithmic(row.measurement, row.curves):
-                place.set_yscale("log")
-        if any(_is_clipped(curve, row.measurement) for curve in row.curves):
-            notes.append(format_floor(row.measurement))
-        label = textwrap.fill(MEASUREMENTS[row.measurement].long_name, _LETTERS_OF_LABEL)
-        if row.measurement in LARGER_IS_BETTER:
-            low, high, told = _heights(row, logarithmic)
-            places[0].set_ylim(low, high)  # the row shares them
-            places[0].ticklabel_format(axis="y", useOffset=False)
-            label = "\n".join([label, *told])
-        places[0].set_ylabel(f"{row.title}\n{label}" if row.title else label)
-        marked = _mark_full_rounds(places[0], figure.costs[0], row.curves)
-        if row.measurement == figure.measurement:  # rows of other measurements share its curves
-            legend_beside(places[-1], _legend(row.curves, marked))
-    for place in axes.flat:
-        # Last, as a limit stays once it is set, also in panels that share it.
-        if place.get_xscale() == "linear":
-            place.set_xlim(left=0)
-    apart = _format_deltas(rows) if EPSILON in figure.costs else ""
-    notes += [apart] * bool(apart)
-    for place, cost in zip(axes[-1], figure.costs, strict=True):
-        own = "\n(at each run's own δ)" if apart and cost == EPSILON else ""
-        place.set_xlabel(_described(cost)[0] + own)
-    origins = [_ORIGINS] * bool(shown.published)
-    told = [shown.seeds("median and range of "), *origins, *dict.fromkeys(notes)]
-    put_title(canvas, title, "\n".join(told))
-    return canvas
-
-
-def _rows(shown: Shown) -> Iterator[_Row]:
+def _rows(figure: ConvergenceFigure, shown: Shown) -> Iterator[_Row]:
     """The figure's rows; a run has one colour and mark throughout."""
-    figure = shown.figure
     grouped: dict[str, list[_Curve]] = {}
-    titles = {run: shown.run_titles[run] for run in shown.traces}
-    colour_of, used = colours(titles, figure.dashed), colour_rounds(titles, figure.dashed)
+    titles, dashed = shown.titles, figure.dashed
+    colour_of, used = colours(titles, dashed), colour_rounds(titles, dashed)
     for run, points in shown.traces.items():
         title, is_published = titles[run], run in shown.published
         marks = _THEIR_MARKS if is_published else _OUR_MARKS
@@ -148,27 +194,19 @@ def _rows(shown: Shown) -> Iterator[_Row]:
         drawn = [shown.chosen[run].point] if figure.points == "selected" else list(points)
         for number, point in enumerate(drawn):
             trace, label = points[point], title
-            style = DASHED if run in figure.dashed else _PUBLISHED if is_published else "-"
+            style = DASHED if run in dashed else _PUBLISHED if is_published else "-"
             if figure.rows != "effective_step_size" and len(points) > 1:
-                label += f", {_differs_by(point, points)}"
+                # As the file states them: an effective step that follows from them may be another
+                # value of the same grid.
+                varied = varied_hyper_parameters(point, points)
+                label += f", {format_hyper_parameters(varied)}"
                 style = style if number == 0 else _LINE_STYLES[number % len(_LINE_STYLES)]
-            grouped.setdefault(row_title(figure, trace, title), []).append(
-                _Curve(label, colour_of[title], style, trace, run in figure.dashed.values(), mark)
+            grouped.setdefault(row_title(figure.rows, trace, title), []).append(
+                _Curve(label, colour_of[title], style, trace, run in dashed.values(), mark)
             )
     for of_row, curves in grouped.items():
         for measurement in figure.measurements:
             yield _Row(of_row, measurement, curves)
-
-
-def _described(cost: str) -> tuple[str, str | None]:
-    latencies, network = link_latencies(cost), declared_network(cost)
-    if network is not None:
-        return f"simulated time in seconds,\n{network.label}", None
-    if latencies is None:
-        axis = AXES[cost]
-        return axis.label or axis.long_name, axis.ticks
-    label = f"simulated time units, {latencies.label}"
-    return label if len(label) <= _LETTERS_OF_COST else label.replace(", ", ",\n", 1), ""
 
 
 def _format_deltas(rows: list[_Row]) -> str:
@@ -188,18 +226,12 @@ def _format_deltas(rows: list[_Row]) -> str:
     return f"{head}δ in the end: {told}{others}"
 
 
-def _differs_by(point: str, points: Mapping[str, xr.Dataset]) -> str:
-    """The hyper-parameters in which a grid point differs, as the experiment's file states them.
-
-    An effective step that follows from them may be another value of the same grid.
-    """
-    return format_hyper_parameters(varied_hyper_parameters(point, points))
-
-
 def _draw_panel(
     place: Axes, measurement: str, cost: str, curves: list[_Curve], logarithmic: bool
 ) -> bool:
     """Draw the curves; whether any has a gap."""
+    from matplotlib.ticker import EngFormatter, MaxNLocator
+
     thicker = min(0.7, 1.4 / max(len(curves) - 1, 1))
     drawn = [_healthy_seeds(curve, measurement, cost, logarithmic) for curve in curves]
     width, has_gaps = _width_of_axis([x for x, _ in drawn], logarithmic), False
@@ -229,7 +261,7 @@ def _draw_panel(
         place.set_xscale("log")
         return has_gaps
     place.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-    unit = _described(cost)[1]
+    unit = tick_unit(cost)
     if unit is not None:
         place.xaxis.set_major_formatter(EngFormatter(unit, sep=""))
     return has_gaps
@@ -262,7 +294,7 @@ def _is_clipped(curve: _Curve, measurement: str) -> bool:
 
 
 def _look(curve: _Curve, width: float) -> dict[str, Any]:
-    """Of a curve's line; where dashes coincide with the line of their colour, both are seen."""
+    """How a line is drawn; where dashes coincide with the line of their colour, both are seen."""
     if curve.style == DASHED:
         return {"color": _mixed(curve.colour, "black", 0.35), "ls": DASHED, "lw": 1.3}
     if curve.has_dashed:
@@ -276,6 +308,8 @@ def _look(curve: _Curve, width: float) -> dict[str, Any]:
 
 def _mixed(colour: str, other: str, share: float) -> tuple[float, ...]:
     """A colour with a share of another."""
+    from matplotlib.colors import to_rgb
+
     pair = zip(to_rgb(colour), to_rgb(other), strict=True)
     return tuple((1 - share) * own + share * more for own, more in pair)
 
@@ -386,7 +420,7 @@ def _legend(curves: list[_Curve], marked: bool) -> list[Line2D]:
     handles = []
     for curve in curves:
         label = curve.label + lost_note(curve.trace)
-        handles.append(Line2D([], [], label=label, **_look(curve, _WIDTH)))
+        handles.append(entry(label, **_look(curve, _WIDTH)))
     if marked:
-        handles.append(Line2D([], [], color="grey", marker="|", ls="", label="full rounds"))
+        handles.append(entry("full rounds", color="grey", marker="|", ls=""))
     return handles

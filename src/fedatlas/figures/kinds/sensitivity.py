@@ -1,31 +1,37 @@
 """Sensitivity figures: how far runs get at the values of a hyper-parameter in their grids."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from itertools import starmap
 from textwrap import fill
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
-import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure as Canvas
-from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from pydantic import Field, PositiveFloat, model_validator
 
-from fedatlas.evaluation.costs import specification
+from fedatlas.evaluation.costs import Trace, specification
 from fedatlas.evaluation.levels import reached
 from fedatlas.evaluation.selection import hyper_parameters, number_at, varied_hyper_parameters
 from fedatlas.figures.style import (
     Shown,
     colours,
+    entry,
     format_hyper_parameters,
     legend_beside,
+    new_canvas,
     put_title,
     row_title,
 )
+from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.figures import EFFECTIVE_STEP_SIZE, Figure
-from fedatlas.schema.quantities import LARGER_IS_BETTER, MEASUREMENTS
+from fedatlas.schema.quantities import LARGER_IS_BETTER, MEASUREMENTS, Level
 from fedatlas.schema.runs import flat
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+    from matplotlib.lines import Line2D
 
 _END = 0.1  # share of the rounds that counts as early, and as late
 _LOOKS: list[tuple[Any, str]] = [
@@ -43,6 +49,72 @@ _NEAR = 0.02  # of a panel's sides, within which rings coincide
 _TICKS = {0.8: (1.0, 2.0, 3.0, 4.0, 6.0, 8.0), 1.7: (1.0, 2.0, 5.0)}
 _MOST_TICKS = 12
 _LETTERS_OF_LABEL = 42  # of a bound, in a line of the legend
+
+
+class SensitivityFigure(Figure):
+    """The levels by which points are chosen against a hyper-parameter of grids.
+
+    measurement: by which points are chosen. rows: what tells rows of panels apart.
+    hyper_parameter: on the x axis; `effective_step_size` is each method's own.
+    bounds: run → theorem → the largest value of the hyper-parameter that it covers.
+    """
+
+    kind: Literal["sensitivity"]
+    measurement: Level = "gradient_norm"
+    rows: Literal["effective_step_size", "partition", "run", "none"] = "none"
+    hyper_parameter: str
+    bounds: dict[str, dict[str, PositiveFloat]] = Field(default={})
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        return tuple(self.bounds)
+
+    @model_validator(mode="after")
+    def _row_has_several_values(self) -> Self:
+        if self.hyper_parameter == self.rows:
+            raise ValueError("hyper_parameter: must be one of which a row has several values")
+        return self
+
+    def check(self, experiment: Experiment) -> None:
+        """The figure shows what points are chosen by, against what every run states."""
+        chosen_by, name = experiment.selection.measurement, self.hyper_parameter
+        if self.measurement != chosen_by:
+            raise ValueError(
+                f"the figure shows {self.measurement}, but points are chosen by {chosen_by}: kind "
+                "sensitivity needs the same measurement"
+            )
+        for run, declared in experiment.runs.items():
+            # A mapping within a run's values, or another experiment, may hold it, too.
+            known = name in (*declared.hyper_parameters, *declared.grid) or declared.tuned_in
+            if not known and name != EFFECTIVE_STEP_SIZE and "." not in name:
+                raise ValueError(f"the figure's hyper_parameter: run '{run}' states no '{name}'")
+
+    def compose(self, title: str, shown: Shown) -> Canvas:
+        """A column for each part of the rounds, a line for each run and what else it varies.
+
+        Markers are medians over seeds of the mean level, as points are chosen by; bars reach from
+        the lowest to the highest seed. Points that lost seeds have a cross on top.
+        """
+        columns, rows = _columns(shown.rule.window), _rows(self, shown)
+        canvas = new_canvas(2.8 + 2.7 * len(columns), 1.1 + 2.2 * len(rows))
+        axes = canvas.subplots(len(rows), len(columns), squeeze=False, sharex=True)
+        values = [*(value for row in rows for line in row.lines for value in line.values)]
+        values += [bound.value for row in rows for bound in row.bounds]
+        if min(values) > 0 and max(values) >= 10 * min(values):
+            axes[0, 0].set_xscale("log")  # all panels share it
+        name = MEASUREMENTS[self.measurement].long_name
+        name = f"1 − {name}" if self.measurement in LARGER_IS_BETTER else name
+        for row, places in zip(rows, axes, strict=True):
+            for number, place in enumerate(places):
+                _draw_panel(place, row, number)
+            places[0].set_ylabel(f"{row.title}\n{name}" if row.title else name)
+            legend_beside(places[-1], _legend(row))
+        for place, column in zip(axes[0], columns, strict=True):
+            place.set_title(column.title, fontsize=9)
+        for place in axes[-1]:
+            place.set_xlabel(self.hyper_parameter.replace("_", " "))
+        put_title(canvas, title, shown.seeds("geometric mean over rounds; median and range of "))
+        return canvas
 
 
 class _Column(NamedTuple):
@@ -82,33 +154,6 @@ class _Row(NamedTuple):
     bounds: dict[_Bound, str]
 
 
-def compose(title: str, shown: Shown) -> Canvas:
-    """A column for each part of the rounds, a line for each run and what else it varies.
-
-    Markers are medians over seeds of the mean level, as points are chosen by; bars reach from the
-    lowest to the highest seed. Points that lost seeds have a cross on top.
-    """
-    columns, rows = _columns(shown.rule.window), _rows(shown)
-    size = (2.8 + 2.7 * len(columns), 1.1 + 2.2 * len(rows))
-    canvas = Canvas(figsize=size, layout="constrained")
-    axes = canvas.subplots(len(rows), len(columns), squeeze=False, sharex=True)
-    values = np.concatenate([_values_of(row) for row in rows])
-    if values.min() > 0 and values.max() >= 10 * values.min():
-        axes[0, 0].set_xscale("log")  # all panels share it
-    for row, places in zip(rows, axes, strict=True):
-        for number, place in enumerate(places):
-            _draw_panel(place, row, number)
-        name = _described(shown.figure.measurement)
-        places[0].set_ylabel(f"{row.title}\n{name}" if row.title else name)
-        legend_beside(places[-1], _legend(row))
-    for place, column in zip(axes[0], columns, strict=True):
-        place.set_title(column.title, fontsize=9)
-    for place in axes[-1]:
-        place.set_xlabel(str(shown.figure.hyper_parameter).replace("_", " "))
-    put_title(canvas, title, shown.seeds("geometric mean over rounds; median and range of "))
-    return canvas
-
-
 def _columns(window: float) -> list[_Column]:
     """Early, the levels by which points are chosen and, unless these are the last ones, late."""
     scored = "all rounds" if window == 1 else f"last {100 * window:.3g} % of the rounds"
@@ -119,34 +164,35 @@ def _columns(window: float) -> list[_Column]:
     return columns
 
 
-def _rows(shown: Shown) -> list[_Row]:
+def _rows(figure: SensitivityFigure, shown: Shown) -> list[_Row]:
     """The figure's rows; a run has one colour throughout."""
-    figure = shown.figure
-    colour_of = colours({run: shown.run_titles[run] for run in shown.traces}, {})
+    colour_of = colours(shown.titles)
     grouped: dict[str, _Row] = {}
     for run, points in shown.traces.items():
         label = shown.run_titles[run]
-        of_row: dict[str, dict[str, xr.Dataset]] = {}
+        of_row: dict[str, dict[str, Trace]] = {}
         for point, trace in points.items():
-            title = row_title(figure, trace, label)
+            title = row_title(figure.rows, trace, label)
             of_row.setdefault(title, {})[point] = trace
         for title, traces in of_row.items():
             row = grouped.setdefault(title, _Row(title, [], {}))
-            row.lines.extend(_lines(shown, run, traces, colour_of[label]))
+            row.lines.extend(_lines(figure, shown, run, traces, colour_of[label]))
             for bound in starmap(_Bound, figure.bounds.get(run, {}).items()):
                 mixed = bound in row.bounds or figure.rows == "run"
                 row.bounds[bound] = _SHARED if mixed else colour_of[label]
     return list(grouped.values())
 
 
-def _lines(shown: Shown, run: str, traces: Mapping[str, xr.Dataset], colour: str) -> list[_Line]:
+def _lines(
+    figure: SensitivityFigure, shown: Shown, run: str, traces: Mapping[str, Trace], colour: str
+) -> list[_Line]:
     """The lines of a run in one row; of its colour, or of their own where the row is of one run."""
-    figure, columns = shown.figure, _columns(shown.rule.window)
-    value_of = {point: _value(figure, trace) for point, trace in traces.items()}
+    columns = _columns(shown.rule.window)
+    value_of = {point: _value(figure.hyper_parameter, trace) for point, trace in traces.items()}
     chosen = _chosen(shown, run, [*traces])
     on_lines = _on_lines(traces, value_of)
     alone = figure.rows == "run"
-    colour_of = colours({told: told for told in on_lines}, {}) if alone else {}
+    colour_of = colours(on_lines.keys()) if alone else {}
     lines = []
     for number, (told, points) in enumerate(on_lines.items()):
         levels = [
@@ -167,9 +213,7 @@ def _lines(shown: Shown, run: str, traces: Mapping[str, xr.Dataset], colour: str
     return lines
 
 
-def _on_lines(
-    traces: Mapping[str, xr.Dataset], value_of: Mapping[str, float]
-) -> dict[str, list[str]]:
+def _on_lines(traces: Mapping[str, Trace], value_of: Mapping[str, float]) -> dict[str, list[str]]:
     """Points from small to large values, by what else they differ in, in words.
 
     That is what points with the same value differ in: not a step that the value comes with.
@@ -199,15 +243,14 @@ def _chosen(shown: Shown, run: str, points: Sequence[str]) -> str | None:
     return best if np.isfinite(choice.scores[best]) else None
 
 
-def _value(figure: Figure, trace: xr.Dataset) -> float:
+def _value(name: str, trace: Trace) -> float:
     """Where on the x axis a point lies."""
-    name = str(figure.hyper_parameter)
     if name == EFFECTIVE_STEP_SIZE:
         return round(float(trace.attrs[name]), 12)
     return number_at(trace, name)
 
 
-def _levels(trace: xr.Dataset, measurement: str, column: _Column) -> np.ndarray:
+def _levels(trace: Trace, measurement: str, column: _Column) -> np.ndarray:
     """(seeds,) mean levels, +inf for a lost seed."""
     budget = column.until * specification(trace)["rounds"]
     return reached(trace, measurement, "round", budget, column.window)
@@ -240,6 +283,8 @@ def _draw_panel(place: Axes, row: _Row, column: int) -> None:
 
 def _make_room(place: Axes, share: float) -> None:
     """Keep so much of a logarithmic axis free on top, and give it ticks that can be read."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
     if place.get_yscale() != "log":
         return
     low, high = np.log10(place.get_ylim())
@@ -287,31 +332,16 @@ def _legend(row: _Row) -> list[Line2D]:
     handles = []
     for line in row.lines:
         style, marker = line.look
-        look: dict[str, Any] = {"color": line.colour, "ls": style, "marker": marker, "ms": 4}
-        handles.append(Line2D([], [], lw=1.2, label=line.label, **look))
+        handles.append(entry(line.label, color=line.colour, ls=style, marker=marker, ms=4, lw=1.2))
     for bound, colour in row.bounds.items():
         label = fill(f"bound of {bound.theorem}: {bound.value:.2g}", _LETTERS_OF_LABEL)
-        handles.append(Line2D([], [], color=colour, label=label, **_BOUND))
-    marks: list[tuple[str, dict[str, Any]]] = []
+        handles.append(entry(label, color=colour, **_BOUND))
     if any(line.chosen is not None for line in row.lines):
-        marks.append(("chosen of a run", _RING | {"mec": "grey"}))
+        handles.append(entry("chosen of a run", color="grey", **_RING | {"mec": "grey"}))
     losses = (_losses(levels) for line in row.lines for levels in line.levels)
     whole, some = zip(*losses, strict=True)
-    for label, cross, lost in (
-        ("every seed lost", _ALL_LOST, whole),
-        ("some seeds lost", _SOME_LOST, some),
-    ):
-        if np.concatenate(lost).any():
-            marks.append((label, cross))
-    return [*handles, *(Line2D([], [], color="grey", label=label, **of) for label, of in marks)]
-
-
-def _described(measurement: str) -> str:
-    name = MEASUREMENTS[measurement].long_name
-    return f"1 − {name}" if measurement in LARGER_IS_BETTER else name
-
-
-def _values_of(row: _Row) -> np.ndarray:
-    """All that has a place on the x axis."""
-    bounds = np.array([bound.value for bound in row.bounds])
-    return np.concatenate([bounds, *(line.values for line in row.lines)])
+    if np.concatenate(whole).any():
+        handles.append(entry("every seed lost", color="grey", **_ALL_LOST))
+    if np.concatenate(some).any():
+        handles.append(entry("some seeds lost", color="grey", **_SOME_LOST))
+    return handles

@@ -1,0 +1,324 @@
+"""Maps over declared networks: one run's time over another's, and how time falls with parties.
+
+A cell is a network. Its number is the median over seeds, its mark the outcome of the same test that
+claims are judged by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+
+import numpy as np
+from pydantic import Field, PositiveFloat, model_validator
+
+from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.claims.compared import ComparisonTest
+from fedatlas.evaluation.claims.slope import LINEAR_POWER, SlopeTest
+from fedatlas.evaluation.costs import specification
+from fedatlas.evaluation.evidence import MARKS
+from fedatlas.evaluation.results import Results
+from fedatlas.figures.style import Shown, entry, legend_below, new_canvas, put_title
+from fedatlas.schema.claims import CaseOutcome, ClaimTest, Outcome
+from fedatlas.schema.figures import Figure
+from fedatlas.schema.network_model import LognormalTimes, NetworkModel
+from fedatlas.schema.partitions import VerticalPartition
+from fedatlas.schema.quantities import LARGER_IS_BETTER, MEASUREMENTS, Level, check_target
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+_WIDTH, _HEIGHT = 0.62, 0.5  # inches of a cell
+_OUTLINE: Any = {"color": "black", "lw": 2.2, "solid_capstyle": "projecting"}
+_PALE = 0.6  # of the shade above which letters are white
+
+
+class RegionFigure(Figure):
+    """Maps over networks of one run's time over another's, and of speed-up.
+
+    measurement, target: to which the time is taken.
+    pairs: run → the run with which its time is compared, on the same network.
+    outlined: where a sentence is given to hold, on maps of ratios and of exponents: first runs of
+        pairs.
+    """
+
+    kind: Literal["region"]
+    measurement: Level = "gradient_norm"
+    target: PositiveFloat = 1e-3
+    pairs: dict[str, str] = Field(min_length=1)
+    outlined: dict[Literal["ratios", "exponents"], tuple[str, ...]] = Field(default={})
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        return (*self.pairs, *self.pairs.values())
+
+    @model_validator(mode="after")
+    def _keys_agree(self) -> Self:
+        for runs in self.outlined.values():
+            if unpaired := sorted({*runs} - {*self.pairs}):
+                raise ValueError(f"outlined: '{unpaired[0]}' is not the first run of a pair")
+        check_target(self, self.measurement, self.target)
+        return self
+
+    def compose(self, title: str, shown: Shown) -> Canvas:
+        """A row of panels for each number of parties, and one for exponents if there are several.
+
+        Columns are stragglers; across is the latency, up the spread of times.
+        """
+        results = Results(shown.traces, shown.chosen, shown.rule.window)
+        places = {run: _place(specification(shown.chosen_trace(run))) for run in self.pairs}
+        ratios = {
+            places[run]: _ratio(self, run, other, results) for run, other in self.pairs.items()
+        }
+        exponents = _exponents(self, places, results)
+        rows = _rows(self, places, ratios, exponents)
+        grid = _Grid(
+            list(dict.fromkeys(place.straggler for place in places.values())),
+            sorted({place.latency for place in places.values()}),
+            sorted({place.spread for place in places.values()}),
+            # No less than 0.1.
+            max([0.1, *(abs(np.log2(one.value)) for one in ratios.values() if one.is_known)]),
+        )
+        columns = len(grid.stragglers)
+        canvas = new_canvas(
+            max(columns * (_WIDTH * len(grid.across) + 0.4) + 1.8, 6.0),
+            len(rows) * (_HEIGHT * len(grid.up) + 0.55) + 1.5,
+        )
+        axes = canvas.subplots(len(rows), columns, squeeze=False, sharex=True, sharey=True)
+        for row, panels in zip(rows, axes, strict=True):
+            _draw_row(canvas, panels, row, grid)
+        for panel in axes[-1]:
+            panel.set_xlabel("latency / time of one feature")
+        for panel in axes[:, 0]:
+            panel.set_ylabel("spread of times")
+        found = {cell.outcome for cell in (*ratios.values(), *exponents.values())}
+        handles = [
+            entry(f"{mark} {outcome}", ls="") for outcome, mark in MARKS.items() if outcome in found
+        ]
+        if self.outlined:
+            handles.append(entry("declared to hold here", **_OUTLINE))
+        legend_below(canvas, handles, columns=min(len(handles), 5))
+        sign = "≥" if self.measurement in LARGER_IS_BETTER else "≤"
+        level = MEASUREMENTS[self.measurement].long_name
+        first, second = (shown.run_titles[run] for run in next(iter(self.pairs.items())))
+        note = (
+            f"simulated time to {level} {sign} {self.target:g} of {first} over that of {second}, "
+            f"median of {shown.seeds()}; marks: is it surely faster"
+        )
+        note += "; below: is its speed-up near linear" if exponents else ""
+        put_title(canvas, title, note)
+        return canvas
+
+
+class _Network(NamedTuple):
+    """straggler: in words. latency: over the time that one feature takes.
+
+    spread: standard deviation of the log of times.
+    """
+
+    straggler: str
+    latency: float
+    spread: float
+
+
+class _Place(NamedTuple):
+    """Where on the map a run lies."""
+
+    parties: int
+    straggler: str
+    latency: float
+    spread: float
+
+    @property
+    def network(self) -> _Network:
+        return _Network(self.straggler, self.latency, self.spread)
+
+
+class _Cell(NamedTuple):
+    """value: a ratio, or an exponent; NaN where it is unknown."""
+
+    value: float
+    outcome: Outcome
+
+    @property
+    def is_known(self) -> bool:
+        return bool(np.isfinite(self.value))
+
+
+class _Row(NamedTuple):
+    """Panels side by side, one for each straggler: a map of ratios, or of exponents.
+
+    parties: whose cells are shown. outlined: networks on which the sentence is declared to hold.
+    """
+
+    name: str
+    parties: int
+    cells: Mapping[_Place, _Cell]
+    is_ratio: bool
+    outlined: set[_Network]
+
+
+class _Grid(NamedTuple):
+    """across: latencies. up: spreads. furthest: |log2| of ratios at the end of their colours."""
+
+    stragglers: list[str]
+    across: list[float]
+    up: list[float]
+    furthest: float
+
+
+def _rows(
+    figure: RegionFigure,
+    places: Mapping[str, _Place],
+    ratios: Mapping[_Place, _Cell],
+    exponents: Mapping[_Place, _Cell],
+) -> list[_Row]:
+    """From few parties to many, then the exponents if there are any."""
+
+    def outlined(kind: Literal["ratios", "exponents"]) -> set[_Network]:
+        return {places[run].network for run in figure.outlined.get(kind, ())}
+
+    numbers = sorted({place.parties for place in places.values()})
+    on_ratios = outlined("ratios")
+    rows = [_Row(f"{count} parties", count, ratios, True, on_ratios) for count in numbers]
+    if exponents:
+        name = f"{numbers[0]} to {numbers[-1]} parties"
+        rows.append(_Row(name, numbers[0], exponents, False, outlined("exponents")))
+    return rows
+
+
+def _draw_row(canvas: Canvas, panels: Sequence[Axes], row: _Row, grid: _Grid) -> None:
+    """The maps of one row, and the bar of their colours."""
+    from matplotlib.colors import Normalize, TwoSlopeNorm
+
+    drawn: Any = None
+    across, up, furthest = grid.across, grid.up, grid.furthest
+    for where, straggler in zip(panels, grid.stragglers, strict=True):
+        cells = {
+            (place.spread, place.latency): cell
+            for place, cell in row.cells.items()
+            if place.parties == row.parties and place.straggler == straggler
+        }
+        values = np.array(
+            [[cells[y, x].value if (y, x) in cells else np.nan for x in across] for y in up]
+        )
+        drawn = where.imshow(
+            np.log2(values) if row.is_ratio else values,
+            origin="lower",
+            aspect="auto",
+            cmap="RdBu_r" if row.is_ratio else "cividis",
+            norm=TwoSlopeNorm(0.0, -furthest, furthest) if row.is_ratio else Normalize(0.0, 1.2),
+        )
+        for (y, x), cell in sorted(cells.items(), key=lambda item: item[0]):
+            _write(where, cell, up.index(y), across.index(x), drawn)
+        _outline(
+            where,
+            np.array([[_Network(straggler, x, y) in row.outlined for x in across] for y in up]),
+        )
+        where.set_title(f"{row.name}, {straggler}", fontsize=8)
+        where.set_xticks(range(len(across)), [f"{x:g}" for x in across])
+        where.set_yticks(range(len(up)), [f"{y:g}" for y in up])
+        where.grid(False)
+    bar = canvas.colorbar(drawn, ax=list(panels), aspect=12)
+    if row.is_ratio:
+        bar.set_label("ratio of times")
+        ticks = np.linspace(-furthest, furthest, 5)
+        bar.set_ticks(ticks.tolist(), labels=[f"{2**tick:.2g}" for tick in ticks])
+    else:
+        bar.set_label("exponent of speed-up")
+
+
+def _place(spec: Mapping[str, Any]) -> _Place:
+    """The place of a run's specification; FedatlasError if no axis is for its times."""
+    from fedatlas.federations.vertical.machines import slowdown_of  # which loads scipy
+
+    network = NetworkModel.model_validate(spec["network"] or {})
+    partition = VerticalPartition.model_validate(spec["partition"])
+    law = network.compute
+    if law.kind not in ("constant", "lognormal"):
+        raise FedatlasError(
+            f"figure: kind region shows constant and lognormal times, not {law.kind}"
+        )
+    slowdown, straggler = slowdown_of(network, partition.parties), "no straggler"
+    if slowdown.max() != 1:
+        role = "a dominator" if slowdown.argmax() < partition.active else "a passive party"
+        straggler = f"{role} {slowdown.max():g}× slower"
+    return _Place(
+        partition.parties,
+        straggler,
+        round(network.latency / network.seconds_per_feature, 9),
+        law.spread if isinstance(law, LognormalTimes) else 0.0,
+    )
+
+
+def _ratio(figure: RegionFigure, run: str, other: str, results: Results) -> _Cell:
+    test = ComparisonTest(
+        kind="cost_to_target",
+        first=run,
+        second=other,
+        relation="faster",
+        cost="simulated_time",
+        measurement=figure.measurement,
+        target=figure.target,
+    )
+    found, ahead = _judged(test, results)
+    return _Cell(10.0**-ahead if np.isfinite(ahead) else np.nan, found.outcome)
+
+
+def _exponents(
+    figure: RegionFigure, places: Mapping[str, _Place], results: Results
+) -> dict[_Place, _Cell]:
+    """The exponents of networks on which there are runs with several numbers of parties."""
+    series: dict[_Network, dict[int, str]] = {}
+    for run, place in places.items():
+        series.setdefault(place.network, {})[place.parties] = run
+    exponents = {}
+    for runs in series.values():
+        if len(runs) < 2:
+            continue
+        rising = tuple(runs[count] for count in sorted(runs))
+        test = SlopeTest(
+            kind="scaling", series=rising, measurement=figure.measurement, target=figure.target
+        )
+        # The effect is by how much the slope is lower than that of linear speed-up.
+        found, lower = _judged(test, results)
+        exponents[places[rising[0]]] = _Cell(lower - LINEAR_POWER, found.outcome)
+    return exponents
+
+
+def _judged(test: ClaimTest, results: Results) -> tuple[CaseOutcome, float]:
+    """What a test of one case finds, and its estimate; NaN without any."""
+    (found,) = test.judge(results)
+    return found, np.nan if found.effect is None else found.effect.estimate
+
+
+def _write(where: Axes, cell: _Cell, row: int, column: int, drawn: Any) -> None:
+    """The number and the mark of a cell, legible on its colour."""
+    red, green, blue, _ = drawn.cmap(drawn.norm(drawn.get_array()[row, column]))
+    light = 0.299 * red + 0.587 * green + 0.114 * blue
+    told = "–" if np.isnan(cell.value) else f"{cell.value:.2f}"
+    where.text(
+        column,
+        row,
+        f"{told}\n{MARKS[cell.outcome]}",
+        ha="center",
+        va="center",
+        fontsize=7,
+        color="black" if light > _PALE or np.isnan(cell.value) else "white",
+    )
+
+
+def _outline(where: Axes, part: np.ndarray) -> None:
+    """Draw the border of the cells (rows, columns) that are true; the edge of the map is one."""
+    inside = np.pad(part, 1)
+    for y, x in zip(*np.nonzero(inside), strict=True):
+        low, left = y - 1.5, x - 1.5  # of the cell, without the padding
+        for dy, dx, ys, xs in (
+            (-1, 0, (low, low), (left, left + 1)),
+            (1, 0, (low + 1, low + 1), (left, left + 1)),
+            (0, -1, (low, low + 1), (left, left)),
+            (0, 1, (low, low + 1), (left + 1, left + 1)),
+        ):
+            if not inside[y + dy, x + dx]:
+                where.plot(xs, ys, **_OUTLINE, scalex=False, scaley=False, clip_on=False)
