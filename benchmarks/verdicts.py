@@ -535,7 +535,7 @@ def cases() -> Iterator[Case]:
 
 
 def judged(case: Case, seeds: int, draws: int, seed: int) -> Counter[str]:
-    """Outcomes of the sentence over draws."""
+    """Outcomes of the claim over draws."""
     # Judging again at other budgets takes most of the time, and does not change an outcome.
     SHARES.clear()
     FACTORS.clear()
@@ -556,8 +556,8 @@ def judged(case: Case, seeds: int, draws: int, seed: int) -> Counter[str]:
             run: Choice(next(iter(tried)), {point: place for place, point in enumerate(tried)})
             for run, tried in traces.items()
         }
-        sentence = judge("", "", [claim], Results(traces, chosen, 0.1, looks=case.looks))[0]
-        found[sentence.outcome] += 1
+        whole = judge("", "", [claim], Results(traces, chosen, 0.1, looks=case.looks))[0]
+        found[whole.outcome] += 1
     return found
 
 

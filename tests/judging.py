@@ -19,7 +19,7 @@ def verdicts(
     budgets: Any = None,
     **runs: Any,
 ) -> list[Verdict]:
-    """Of the sentence and its cases; a run is one trace or a list of traces, one per step size."""
+    """Of the claim and its cases; a run is one trace or a list of traces, one per step size."""
     traces = {
         name: {
             trace.attrs["point"]: trace for trace in (given if isinstance(given, list) else [given])
@@ -40,10 +40,10 @@ def verdicts(
 
 
 def verdict(test: dict[str, Any], **options: Any) -> Verdict:
-    """Of the sentence."""
+    """Of the claim."""
     return verdicts(test, **options)[0]
 
 
 def outcomes(test: dict[str, Any], **options: Any) -> dict[str, str]:
-    """By case; the sentence's is that of ''."""
+    """By case; the claim's is that of ''."""
     return {found.case: found.outcome for found in verdicts(test, **options)}

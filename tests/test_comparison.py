@@ -179,7 +179,7 @@ def test_wrong_outcomes_by_complete_enumeration(seeds):
     assert found.count("reproduced") / len(found) <= 0.025
 
 
-# --- corrections, seeds, sentences ---
+# --- corrections, seeds, claims ---
 
 
 def test_the_sign_test_is_that_of_scipy():
@@ -280,13 +280,13 @@ def test_seeds_that_are_lost_or_share_rows_are_planned_for():
             "smaller than claimed",
         ),
         (["contradicted", "contradicted", "reproduced"], "most", "contradicted"),
-        # Decided the other way, the undecided case would turn the sentence.
+        # Decided the other way, the undecided case would turn the claim.
         (["undecided", "no difference", "reproduced"], "most", "undecided"),
         (["undecided", "reproduced", "reproduced"], "most", "reproduced"),
         (["undecided", "contradicted", "contradicted"], "most", "contradicted"),
     ],
 )
-def test_a_sentence_from_its_cases(outcomes, cases, expected):
+def test_a_claim_from_its_cases(outcomes, cases, expected):
     assert together(outcomes, cases) == expected
 
 

@@ -659,7 +659,7 @@ def test_claims_are_filtered_and_lead_to_curves(open_page):
     page.check("#shown-only")
     assert headings.all_text_contents() == ["vfb2-crosspaper"]
     assert page.inner_text("#claims-count") == (
-        "1 of 4 sentences of papers: 1 undecided; 0 of 1 questions of ours: none"
+        "1 of 4 claims of papers: 1 undecided; 0 of 1 questions of ours: none"
     )
     page.uncheck("#shown-only")
     page.select_option("#paper", "")
@@ -677,7 +677,7 @@ def test_claims_are_filtered_and_lead_to_curves(open_page):
 def test_how_many_claims_there_are_and_of_what_is_said(open_page):
     assert open_page().inner_text("#claims-held") == (
         "Claims of the 4 experiments on this page (1 of them with runs of another), no others: "
-        "sentences of papers: 4; questions of ours: 1."
+        "claims of papers: 4; questions of ours: 1."
     )
 
 
@@ -757,7 +757,7 @@ def test_experiments_of_no_paper_are_across_papers(open_page, many):
     assert open_page(file=many).locator("#tree .paper").inner_text() == "across papers"
 
 
-def test_cases_fold_out_below_their_sentence(open_page):
+def test_cases_fold_out_below_their_claim(open_page):
     page = open_page()
     page.select_option("#paper", "vfb2")
     cases = page.locator("#claims .cases")
@@ -767,8 +767,8 @@ def test_cases_fold_out_below_their_sentence(open_page):
     cases.locator("ul").wait_for()
     assert cases.locator(".case").all_inner_texts() == ["step 1", "step 2"]
     assert cases.locator(".outcome").all_inner_texts() == ["? undecided", "✓ reproduced"]
-    (sentence,) = page.locator("[data-of=vfb2-crosspaper] > ul > li > .outcome").all_inner_texts()
-    assert " ".join(sentence.split()) == "? undecided about 34 seeds in all would decide"
+    (claim,) = page.locator("[data-of=vfb2-crosspaper] > ul > li > .outcome").all_inner_texts()
+    assert " ".join(claim.split()) == "? undecided about 34 seeds in all would decide"
 
 
 PARTS = """svg => [...svg.querySelectorAll("*")].map(part =>

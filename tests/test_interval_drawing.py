@@ -147,5 +147,5 @@ def test_what_would_decide_is_told_of_the_undecided_only():
     assert would_decide(replace(found, effect=effect(seeds=1))) == ""
     many = replace(found, effect=effect())
     assert would_decide(many) == "more than 200 seeds in all would decide"
-    # A sentence whose closest case is decided.
+    # A claim whose closest case is decided.
     assert would_decide(replace(many, effect=effect(p=0.001))) == ""

@@ -231,7 +231,7 @@ def test_starts_pass_their_checks(config, lab, monkeypatch, tmp_path):
     entries = (lab / "datasets.yaml").read_text("utf-8")
     assert entries.count("docs/adding/dataset.md") == 1 and '\n\n"digits.2":\n' in entries
     assert "fedatlas run --mirror DIR" in entries
-    # What is judged is what the sentence says.
+    # What is judged is what the claim says.
     tests = {claim.id: claim.test for claim in plan.experiments["project-first"].claims}
     assert tests["fewer-rounds"].kind == "cost_to_target"
     assert tests["fewer-rounds"].cost == "round"

@@ -1,4 +1,4 @@
-"""Sentences on a map: claims in cells, networks of single runs, and the figure."""
+"""Claims on a map: claims in cells, networks of single runs, and the figure."""
 
 import json
 from typing import Any
@@ -51,17 +51,17 @@ def pair(name: str, ratio: float, spread: float = 0.0) -> dict[str, xr.Dataset]:
     }
 
 
-def test_a_sentence_comes_out_as_its_worst_cell():
+def test_a_claim_comes_out_as_its_worst_cell():
     runs = pair("here", 0.7) | pair("there", 0.8) | pair("beyond", 1.5)
     cells = {name: {"first": f"a-{name}", "second": f"b-{name}"} for name in ("here", "there")}
-    sentence, *cases = verdicts({"kind": "region", "test": FASTER, "cells": cells}, **runs)
-    assert (sentence.outcome, [case.case for case in cases]) == ("reproduced", ["here", "there"])
-    assert sentence.evidence == "2 cases: 2 reproduced"
+    whole, *cases = verdicts({"kind": "region", "test": FASTER, "cells": cells}, **runs)
+    assert (whole.outcome, [case.case for case in cases]) == ("reproduced", ["here", "there"])
+    assert whole.evidence == "2 cases: 2 reproduced"
     cells["beyond"] = {"first": "a-beyond", "second": "b-beyond"}
-    sentence, *cases = verdicts({"kind": "region", "test": FASTER, "cells": cells}, **runs)
+    whole, *cases = verdicts({"kind": "region", "test": FASTER, "cells": cells}, **runs)
     # One of three: six seeds contradict one case, not any of several (Holm).
-    assert sentence.outcome == "undecided"
-    assert sentence.evidence == "3 cases: 2 reproduced, 1 contradicted"
+    assert whole.outcome == "undecided"
+    assert whole.evidence == "3 cases: 2 reproduced, 1 contradicted"
     alone = [
         verdicts(FASTER | {"first": f"a-{name}", "second": f"b-{name}"}, **runs)[0]
         for name in cells

@@ -405,7 +405,7 @@ def test_a_number_without_its_verdict_is_refused(case):
 
 @st.composite
 def found_verdicts(draw: st.DrawFn, experiment: str) -> list[Verdict]:
-    """Sentences with their cases: ids unique, evidence numbered."""
+    """Claims with their cases: ids unique, evidence numbered."""
     ids = draw(st.lists(st.from_regex(r"[a-z0-9-]{1,12}", fullmatch=True), unique=True, max_size=5))
     found = []
     for name in ids:
@@ -454,7 +454,7 @@ def test_every_claim_and_every_verdict_of_every_experiment_stands_there_once(
     header = next(row for row in cells(page.markdown) if row[0] == "whose")
     told = Counter(each.outcome for each in said)
     assert header[2:-5] == [kind for kind in OUTCOMES if told[kind]]
-    for question, name in (("paper", "the paper's sentences"), ("ours", "our own questions")):
+    for question, name in (("paper", "the paper's claims"), ("ours", "our own questions")):
         counts = Counter(each.outcome for each in said if each.question == question)
         numbers = [counts.total(), *(counts[kind] for kind in header[2:-5]), 0, 0, 0, "–", "–"]
         assert tallies.get(f"FedPAGE, {name}", [*map(str, numbers)]) == [*map(str, numbers)]
@@ -488,7 +488,7 @@ def small_traces() -> list[xr.Dataset]:
     ]
 
 
-def test_a_sentence_tells_its_effect_and_its_cases(case):
+def test_a_claim_tells_its_effect_and_its_cases(case):
     case.add("fedpage-a", SMALL, small_traces(), *every_outcome("fedpage-a"))
     page = case.page("fedpage-a")
     rows = {row[0]: row[1:] for row in page.rows("FedPAGE", "Claims and verdicts")}
@@ -517,7 +517,7 @@ def test_tallies_say_what_survives_many_tests(case):
     case.add("fedpage-a", SMALL, small_traces(), *found)
     tallies = [row for row in cells(case.page("fedpage-a").markdown) if ", " in row[0]]
     assert tallies == [
-        ["FedPAGE, the paper's sentences", "3", "2", "1", "2", "2", "2", "2", "7"],
+        ["FedPAGE, the paper's claims", "3", "2", "1", "2", "2", "2", "2", "7"],
         ["FedPAGE, our own questions", "1", "1", "0", "1", "1", "1", "1", "6"],
     ]
     more = [verdict(f"fedpage-a/open-{n}", "undecided", effect=effect()) for n in range(3)]

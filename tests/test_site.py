@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from fedatlas.cli import app
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.evidence import format_outcomes
-from fedatlas.evaluation.verdicts import read_verdicts, sentences, verdicts_to_csv
+from fedatlas.evaluation.verdicts import read_verdicts, verdicts_to_csv, whole_claims
 from fedatlas.pages.repository import (
     MARKS,
     joined,
@@ -114,7 +114,7 @@ def test_coverage_is_sound_and_readme_has_its_table(plan):
         by_kind = sum(each.panels(ran) for ran in PANELS)
         assert by_kind == each.panels() > 0
     kept = read_kept(CONFIG / "verdicts.csv")
-    assert joined(kept, [], plan.experiments) == kept, "a sentence is gone: fedatlas coverage"
+    assert joined(kept, [], plan.experiments) == kept, "a claim is gone: fedatlas coverage"
     readme = (ROOT / "README.md").read_text("utf-8")
     table = readme_table(plan.papers, coverage, kept, plan.experiments)
     assert with_table(readme, table, ROOT / "README.md") == readme, "fedatlas coverage"
@@ -253,7 +253,7 @@ def test_findings_count_kept_and_fragile_verdicts(plan):
     published = [
         one
         for file in sorted((ROOT / "published").glob("*/verdicts.csv"))
-        for one in sentences(read_verdicts(file))
+        for one in whole_claims(read_verdicts(file))
     ]
     for key in [*plan.papers, OURS]:
         own = [name for name, each in plan.experiments.items() if each.paper == key]
@@ -264,7 +264,7 @@ def test_findings_count_kept_and_fragile_verdicts(plan):
         fragile, of_them = (sum(bool(one.fragile) for one in some) for some in (shown, reproduced))
         among = f"among them {of_them}" if of_them else "none"
         told = [
-            rf"{both.total()} sentences.* have a kept verdict.*: {format_outcomes(both)}\.",
+            rf"{both.total()} claims.* have a kept verdict.*: {format_outcomes(both)}\.",
             rf"{fragile} of the {len(shown)} published verdicts (is|are) fragile, "
             rf"{among} of the {len(reproduced)} that say reproduced",
         ]
@@ -289,7 +289,7 @@ def test_the_explorer_of_the_site_shows_all_that_is_published(plan, tmp_path):
     runs = pd.concat(traces).groupby("experiment", observed=True)["run"].nunique()
     assert shown == set(runs.items())
     verdicts = [one for folder in folders for one in read_verdicts(folder / "verdicts.csv")]
-    assert len(described["claims"]) == len(sentences(verdicts))
+    assert len(described["claims"]) == len(whole_claims(verdicts))
     # Every claim of a trained experiment has curves, be they runs of another experiment.
     held = {name for name, _ in shown} | set(described["shows"])
     judged = {claim["experiment"] for claim in described["claims"]}

@@ -59,7 +59,7 @@ def summary(results: Path) -> list[str]:
 
 
 def counts(lines: list[str]) -> dict[str, list[str]]:
-    """Cells of the table's rows, by experiment: of the paper's sentences, and of our questions."""
+    """Cells of the table's rows, by experiment: of the paper's claims, and of our questions."""
     rows: dict[str, list[str]] = {}
     for line in lines:
         if line.startswith("│"):
@@ -102,23 +102,23 @@ def test_fresh_verdicts_count_not_those_of_a_page(results):
     assert counts(summary(results)) == {"demo-one": ["1 contradicted", "–"]}
 
 
-def test_sentences_are_counted_not_cases_and_our_questions_apart(results):
+def test_claims_are_counted_not_cases_and_our_questions_apart(results):
     rows = every_outcome("demo-one")
     write(results / "experiments" / "demo-one" / "claims.csv", verdicts_to_csv(rows))
     lines = summary(results)
     (found,) = counts(lines).values()
-    # The sentence with three cases counts once.
+    # The claim with three cases counts once.
     assert found == [
         "1 reproduced, 1 smaller than claimed, 1 no difference, 1 contradicted, 2 undecided, "
         "1 not testable, 1 compatible, 1 incompatible",
         "1 reproduced",
     ]
-    paper = told(lines, "demo, the paper's sentences")
+    paper = told(lines, "demo, the paper's claims")
     # Six are tested; by Holm 0.001 · 6 stays below 0.025, and 0.02 · 5 does not.
-    assert paper.endswith("after Holm's correction for 6 tests, 1 of 2 decided sentences remains.")
+    assert paper.endswith("after Holm's correction for 6 tests, 1 of 2 decided claims remains.")
     ours = told(lines, "demo, our own questions")
-    assert ours.endswith("for 1 test, 1 of 1 decided sentence remains.")
-    # Of the sentence with cases its two undecided cases, and another sentence.
+    assert ours.endswith("for 1 test, 1 of 1 decided claim remains.")
+    # Of the claim with cases its two undecided cases, and another claim.
     assert told(lines, "`fedatlas power`").endswith("decide the 3 undecided verdicts and cases.")
 
 

@@ -199,9 +199,9 @@ def test_every_number_of_an_effect_survives_csv(
     assert read_verdicts(path) == [given]
 
 
-def test_summary_counts_sentences_and_our_questions_apart():
+def test_summary_counts_claims_and_our_questions_apart():
     verdicts = [asked(), replace(asked(), case="step 1"), asked("undecided"), asked()]
-    told = "sentences of papers, 3 judged: 2 reproduced, 1 undecided"
+    told = "claims of papers, 3 judged: 2 reproduced, 1 undecided"
     assert verdict_summary(verdicts) == told
     ours = replace(asked("contradicted"), question="ours")
     assert verdict_summary([*verdicts, ours]) == (
@@ -252,7 +252,7 @@ def test_the_page_shows_text_and_never_runs_it():
     page = parsed([whole, replace(whole, case=nasty)])
     assert "script" not in page.tags
     assert page.tags.count("svg") == 2
-    row = page.cells[-9:]  # of the sentence, of all its cases, and of the case
+    row = page.cells[-9:]  # of the claim, of all its cases, and of the case
     assert row[0] == f"{nasty}{nasty} · {nasty}"
     assert row[1] == f"✗ contradictedfragile: {nasty}"
     assert row[3] == row[8] == nasty
@@ -265,8 +265,8 @@ def test_the_page_tells_every_outcome_its_counts_and_its_corrections():
     for kind, meaning in OUTCOMES.items():
         assert f"{kind}</dt><dd>{meaning}</dd>" in page
     cells = parsed(every_outcome()).cells
-    place = cells.index("fmgda, the paper's sentences")
-    # Nine sentences, by outcome, tested, decided, after Holm, at most, seeds for all.
+    place = cells.index("fmgda, the paper's claims")
+    # Nine claims, by outcome, tested, decided, after Holm, at most, seeds for all.
     assert cells[place + 1 : place + 15] == [*"91111", "2", *"111", *"62168"]
     place = cells.index("fmgda, our own questions")
     assert cells[place + 1 : place + 15] == [*"11000", "0", *"000", *"11116"]
@@ -278,7 +278,7 @@ def test_the_page_tells_every_outcome_its_counts_and_its_corrections():
 
 def test_the_page_is_self_contained():
     text = verdicts_to_html([asked(), asked("undecided")])
-    assert "Sentences of papers, 2 judged: 1 reproduced, 1 undecided" in text
+    assert "Claims of papers, 2 judged: 1 reproduced, 1 undecided" in text
     assert "http" not in text
     assert '<meta charset="utf-8">' in text
 

@@ -1,4 +1,4 @@
-"""Tallies of sentences, their p-values, and Holm's correction, against scipy and by hand."""
+"""Tallies of claims, their p-values, and Holm's correction, against scipy and by hand."""
 
 import math
 from dataclasses import replace
@@ -17,7 +17,7 @@ from verdict_factory import effect, every_outcome, verdict
 P_VALUES = st.lists(st.sampled_from([1e-4, 1e-3, 0.004, 0.008, 0.012, 0.02, 0.025]), max_size=8)
 
 
-def sentence(number: int, p: float | None, outcome: str = "reproduced") -> Verdict:
+def claim(number: int, p: float | None, outcome: str = "reproduced") -> Verdict:
     return verdict(f"demo-x/claim-{number}", outcome, effect=effect(p=p))
 
 
@@ -75,8 +75,8 @@ def test_what_is_not_decided_has_no_p_and_needs_more_seeds_than_there_are():
 
 @given(P_VALUES, st.integers(0, 4))
 def test_holm_within_a_paper_counts_all_that_were_tested(p_values, undecided):
-    rows = [sentence(number, p) for number, p in enumerate(p_values)]
-    rows += [sentence(100 + number, None, "undecided") for number in range(undecided)]
+    rows = [claim(number, p) for number, p in enumerate(p_values)]
+    rows += [claim(100 + number, None, "undecided") for number in range(undecided)]
     # By hand: from the smallest on, until one is too large for as many as are left.
     left, expected = len(rows), 0
     for p in sorted(p_values):
@@ -94,12 +94,12 @@ def test_published_numbers_and_what_has_no_spread_are_no_tests():
         verdict("demo-x/other", "incompatible"),
         verdict("demo-x/budget", "reproduced"),
         verdict("demo-x/none", "not testable"),
-        sentence(0, 0.02),
+        claim(0, 0.02),
     ]
     assert [each.claim for each, _ in under_test(rows)] == ["demo-x/claim-0"]
     assert format_correction(tally(rows[:4])) == ""
     assert format_correction(tally(rows)) == (
-        "after Holm's correction for 1 test, 1 of 1 decided sentence remains."
+        "after Holm's correction for 1 test, 1 of 1 decided claim remains."
     )
 
 
@@ -143,7 +143,7 @@ def test_no_more_can_survive_than_seeds_allow(seeds, other):
         ("not testable", "all", [6, 6], None),
     ],
 )
-def test_a_sentence_with_cases_can_be_as_clear_as_its_cases(outcome, rule, seeds, expected):
+def test_a_claim_with_cases_can_be_as_clear_as_its_cases(outcome, rule, seeds, expected):
     cases = [
         verdict("demo-x/one", "undecided", f"case {number}", effect=effect(seeds=own))
         for number, own in enumerate(seeds)
@@ -158,24 +158,24 @@ def test_a_sentence_with_cases_can_be_as_clear_as_its_cases(outcome, rule, seeds
     assert found.possible == (expected <= 0.025)
     # Beside others that are surer, it is the last that Holm asks, and of as many as it takes.
     for beside in range(3):
-        sure = [sentence(number, 1e-9) for number in range(beside)]
+        sure = [claim(number, 1e-9) for number in range(beside)]
         sure = [replace(one, effect=effect(seeds=30)) for one in sure]
         assert tally([*rows, *sure]).possible == beside + (expected <= 0.025)
 
 
 def test_where_nothing_is_decided_nothing_is_corrected():
-    told = format_correction(tally([sentence(n, None, "undecided") for n in range(3)]))
-    assert told == "no sentence is decided, of 3 tested over seeds."
+    told = format_correction(tally([claim(n, None, "undecided") for n in range(3)]))
+    assert told == "no claim is decided, of 3 tested over seeds."
 
 
 def test_too_few_seeds_are_told_with_how_many_it_takes():
-    rows = [replace(sentence(n, 1 / 64), effect=effect(p=1 / 64, seeds=6)) for n in range(12)]
+    rows = [replace(claim(n, 1 / 64), effect=effect(p=1 / 64, seeds=6)) for n in range(12)]
     assert format_correction(tally(rows)) == (
-        "after Holm's correction for 12 tests, 0 of 12 decided sentences remain. "
+        "after Holm's correction for 12 tests, 0 of 12 decided claims remain. "
         "6 seeds are too few for any to (smallest p 1/64); 9 would do."
     )
     # One alone passes, and nothing has to be said.
-    assert format_correction(tally(rows[:1])).endswith("1 of 1 decided sentence remains.")
+    assert format_correction(tally(rows[:1])).endswith("1 of 1 decided claim remains.")
     rows[0] = replace(rows[0], effect=effect(p=1 / 1024, seeds=10))
     assert format_correction(tally(rows)).endswith(
         " remains. With 6 to 10 seeds at most 1 can (smallest p 1/64); 9 would do for all."
@@ -200,14 +200,14 @@ def test_too_few_seeds_are_told_with_how_many_it_takes():
         ("reproduced", "all", ["reproduced", "reproduced"], [0.001, None], 1.0),
     ],
 )  # fmt: skip
-def test_a_sentence_with_cases_has_the_p_of_as_many_as_it_takes(
+def test_a_claim_with_cases_has_the_p_of_as_many_as_it_takes(
     outcome, rule, outcomes, p_values, expected
 ):
     cases = [
         verdict("demo-x/one", kind, f"case {number}", effect=effect(p=p))
         for number, (kind, p) in enumerate(zip(outcomes, p_values, strict=True))
     ]
-    # What the sentence is told by, its closest case, is no test of all.
+    # What the claim is told by, its closest case, is no test of all.
     whole = verdict("demo-x/one", outcome, cases=rule, effect=effect(p=1e-9))
     for said in (whole, replace(whole, effect=None)):
         ((found, p),) = under_test([said, *cases])
@@ -226,4 +226,4 @@ def test_families_are_papers_and_questions_with_their_cases():
     ]  # fmt: skip
     assert sum(map(len, found.values())) == len(rows)
     assert list(cases_of(found["fmgda", "paper"])) == ["fmgda-fig2/every-step"]
-    assert tally(found["fmgda", "paper"]).sentences == 9
+    assert tally(found["fmgda", "paper"]).claims == 9

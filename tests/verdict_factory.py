@@ -1,4 +1,4 @@
-"""Verdicts made up: sentences and cases, with effects where they are given."""
+"""Verdicts made up: claims and cases, with effects where they are given."""
 
 import math
 from typing import Any
@@ -26,7 +26,7 @@ def verdict(claim: str, outcome: str = "reproduced", case: str = "", **more: Any
 
 
 def every_outcome(experiment: str = "fmgda-fig2") -> list[Verdict]:
-    """A sentence of each outcome, one with cases, one that is fragile, and questions of ours."""
+    """A claim of each outcome, one with cases, one that is fragile, and questions of ours."""
     fragile = "no difference at half the budget"
     none = {"effect": None}
     rounds = "a 30, b 90; 0.33 times the rounds (0.3 to 0.36); a factor of 1.05 counts"

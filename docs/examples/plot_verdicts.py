@@ -1,8 +1,8 @@
 """
-How sentences came out
+How claims came out
 ======================
 
-Verdicts are a table, a row for each sentence and each of its cases, with the effect that was
+Verdicts are a table, a row for each claim and each of its cases, with the effect that was
 found, its interval, and the smallest effect that counts.
 """
 
@@ -10,12 +10,12 @@ import matplotlib.pyplot as plt
 import pandas as pd
 
 claims = pd.read_csv("results/claims.csv")
-sentences = claims[claims["case"].isna()]
-sentences.groupby(["question", "outcome"]).size().unstack(fill_value=0)
+whole = claims[claims["case"].isna()]
+whole.groupby(["question", "outcome"]).size().unstack(fill_value=0)
 
 # %%
-# The cases of one sentence of the demo: how much less gradient norm FedPAGE has than SCAFFOLD, in
-# decades. An interval to the right of the dashed line reproduces the sentence.
+# The cases of one claim of the demo: how much less gradient norm FedPAGE has than SCAFFOLD, in
+# decades. An interval to the right of the dashed line reproduces the claim.
 
 cases = claims[(claims["claim"] == "demo-fedpage/fedpage-scaffold") & claims["case"].notna()]
 figure, axes = plt.subplots(figsize=(7, 2.4), layout="constrained")

@@ -27,9 +27,9 @@ FIGURES = "figures"
 
 _COUNTED = """
 A panel is a part of a figure or table that the paper tells apart; what shows no result of a run is
-not counted. Verdicts are of the paper's own sentences in the experiments that are named, each
+not counted. Verdicts are of the paper's own claims in the experiments that are named, each
 counted once, as `config/verdicts.csv` keeps them. A dash means that no verdict is kept: the
-experiments did not run, ran under an earlier [rule](../verdicts.md), or judge no sentence of the
+experiments did not run, ran under an earlier [rule](../verdicts.md), or judge no claim of the
 paper. What came out in words, with numbers, stands under
 """
 _SHOWN = """
@@ -73,7 +73,7 @@ def pages(of: _Sources) -> Iterator[tuple[str, str]]:
 
 
 def coverage_table(of: _Sources, folder: str = "") -> str:
-    """A row for each paper: how many panels ran, on what, and how its sentences came out.
+    """A row for each paper: how many panels ran, on what, and how its claims came out.
 
     folder: where the papers' pages lie.
     """
@@ -112,7 +112,7 @@ def _paper(of: _Sources, key: str) -> Iterator[str]:
     yield "## Coverage"
     yield f"{_COUNTED.strip()} [findings](../findings/{key}.md)."
     yield table(
-        ("shown", "ran", "data, size, what differs or is missing", "the paper's sentences"),
+        ("shown", "ran", "data, size, what differs or is missing", "the paper's claims"),
         list(_rows(of, coverage.figures)),
     )
     named = {name: None for each in coverage.figures for name in each.experiments}

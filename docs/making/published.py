@@ -6,7 +6,7 @@ from pathlib import Path
 import xarray as xr
 
 from fedatlas.evaluation.selection import choices
-from fedatlas.evaluation.verdicts import Verdict, read_verdicts, sentences
+from fedatlas.evaluation.verdicts import Verdict, read_verdicts, whole_claims
 from fedatlas.figures.style import Shown, draw
 from fedatlas.plan import specifications
 from fedatlas.plan.build import Plan
@@ -33,10 +33,10 @@ class Published:
 
     @cached_property
     def verdicts(self) -> dict[tuple[str, str], Verdict]:
-        """Sentences that were judged, by experiment and claim."""
+        """Claims that were judged, by experiment and claim."""
         found: dict[tuple[str, str], Verdict] = {}
         for file in sorted(FOLDER.glob("*/verdicts.csv")):
-            for verdict in sentences(read_verdicts(file)):
+            for verdict in whole_claims(read_verdicts(file)):
                 experiment, _, claim = verdict.claim.partition("/")
                 found[experiment, claim] = verdict
         return found

@@ -66,7 +66,7 @@ def _drawn(name: str, holds: str, section: str) -> Files:
 
 _TABLES = "fedatlas.evaluation.comma_separated"
 _CLAIMS = (
-    "Every sentence with its outcome, its cases below it. Paired differences over seeds are held "
+    "Every claim with its outcome, its cases below it. Paired differences over seeds are held "
     "against zero and against the smallest effect that counts; a drawing shows the interval beside "
     "that region. A claim that fails is a finding about the setting that was run, stated beside "
     "it. ``fedatlas power`` says how many seeds, and hours, would decide what is undecided."

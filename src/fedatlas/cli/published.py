@@ -193,7 +193,7 @@ def coverage(
     table = kept.readme_table(plan.papers, covered, verdicts, plan.experiments)
     text = readme.read_text(encoding="utf-8")
     write_text(readme, kept.with_table(text, table, readme))
-    say(f"{config / 'verdicts.csv'}: {len(verdicts)} sentences; {readme}: the table")
+    say(f"{config / 'verdicts.csv'}: {len(verdicts)} claims; {readme}: the table")
 
 
 def _licences(catalogues: list[Path]) -> dict[str, str]:

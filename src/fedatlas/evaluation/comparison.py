@@ -242,7 +242,7 @@ def _decided(criterion: Criterion) -> list[tuple[float, float]]:
 
 
 def together(outcomes: Iterable[Outcome], cases: Quantifier = "all") -> Outcome:
-    """The outcome of a sentence from those of its cases.
+    """The outcome of a claim from those of its cases.
 
     Cases that are not testable do not count. Of all others the worst counts. Of most: the outcome
     that more than half are at least as bad as; half is not most, and what undecided cases could

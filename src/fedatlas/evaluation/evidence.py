@@ -228,5 +228,5 @@ def format_needed(effect: Effect) -> str:
     """How many seeds in all would decide an undecided verdict with this effect, in words."""
     if effect.needed is not None:
         return str(effect.needed)
-    # One seed has no spread; a p-value is that of a decided case, by which a sentence is told.
+    # One seed has no spread; a p-value is that of a decided case, by which a claim is told.
     return UNKNOWN if effect.seeds < 2 or effect.p is not None else f"more than {MOST_SEEDS}"

@@ -1,6 +1,6 @@
-"""How many sentences came out how, and how many stand when many tests are accounted for.
+"""How many claims came out how, and how many stand when many tests are accounted for.
 
-A family is what one correction is made for: the sentences of one paper, or our own questions that
+A family is what one correction is made for: the claims of one paper, or our own questions that
 are asked beside it.
 """
 
@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 
 from fedatlas.evaluation.comparison import MOST_SEEDS, SIGNIFICANCE, holm, sign_p
-from fedatlas.evaluation.verdicts import Verdict, sentences, surviving, under_test
+from fedatlas.evaluation.verdicts import Verdict, surviving, under_test, whole_claims
 from fedatlas.schema.claims import OUTCOMES, Outcome
 from fedatlas.schema.papers import OURS
 
@@ -20,18 +20,18 @@ from fedatlas.schema.papers import OURS
 DECIDED: tuple[Outcome, ...] = ("reproduced", "contradicted")
 
 #: Names of questions, as tables head them.
-QUESTIONS = {"paper": "the paper's sentences", "ours": "our own questions"}
+QUESTIONS = {"paper": "the paper's claims", "ours": "our own questions"}
 
 #: Whose experiments are that belong to no paper, or to several: a project's own are among them.
 OF_NO_PAPER = "of no single paper"
 
 #: What the last columns of tallies mean, for readers.
 CORRECTION = (
-    "Each row counts sentences, not their cases; questions of ours are counted apart. Where many "
-    'sentences are tested, some come out by chance: "after Holm" says how many of those that '
+    "Each row counts claims, not their cases; questions of ours are counted apart. Where many "
+    'claims are tested, some come out by chance: "after Holm" says how many of those that '
     'tests over seeds reproduce or contradict ("decided") are left after Holm\'s correction for '
-    "all sentences tested in that row. The smallest p of n seeds is 1/2 to the power of n: few "
-    'seeds pass no such correction, however clear they are. "At most" says how many sentences '
+    "all claims tested in that row. The smallest p of n seeds is 1/2 to the power of n: few "
+    'seeds pass no such correction, however clear they are. "At most" says how many claims '
     'could be left with the seeds that there are, "seeds for all" from how many on all could.'
 )
 
@@ -41,7 +41,7 @@ _TESTS = ("tested", "decided", "after Holm", "at most", "seeds for all")
 
 @dataclass(frozen=True)
 class Tally:
-    """A family's sentences by outcome.
+    """A family's claims by outcome.
 
     tested: those that rest on comparisons over seeds. decided: of them, reproduced or contradicted;
     surviving: likewise after Holm's correction for all that were tested. possible: how many could
@@ -59,7 +59,7 @@ class Tally:
     enough: int | None
 
     @property
-    def sentences(self) -> int:
+    def claims(self) -> int:
         return self.outcomes.total()
 
     @property
@@ -72,23 +72,23 @@ class Tally:
 
 
 def tally(verdicts: Sequence[Verdict]) -> Tally:
-    """The tally of a family; verdicts: of sentences and their cases."""
-    found = [sentence for sentence, _ in under_test(verdicts)]
+    """The tally of a family; verdicts: of claims and their cases."""
+    found = [whole for whole, _ in under_test(verdicts)]
     decided = [each for each in found if each.outcome in DECIDED]
     numbers = range(1, MOST_SEEDS + 1)
     return Tally(
-        outcomes=Counter[str](sentence.outcome for sentence in sentences(verdicts)),
+        outcomes=Counter[str](whole.outcome for whole in whole_claims(verdicts)),
         tested=len(found),
         decided=len(decided),
         surviving=len(surviving(verdicts)),
         possible=_possible(verdicts),
-        seeds=_seeds({sentence.claim for sentence in found}, verdicts),
+        seeds=_seeds({whole.claim for whole in found}, verdicts),
         enough=next((n for n in numbers if _possible(verdicts, n) == len(found)), None),
     )
 
 
 def _possible(verdicts: Sequence[Verdict], seeds: int | None = None) -> int:
-    """How many tested sentences can survive at most; seeds: of every test, in place of its own."""
+    """How many tested claims can survive at most; seeds: of every test, in place of its own."""
     both = (
         under_test([_as_clear_as_can_be(verdict, outcome, seeds) for verdict in verdicts])
         for outcome in DECIDED
@@ -120,7 +120,7 @@ def _seeds(tested: Collection[str], verdicts: Sequence[Verdict]) -> tuple[int, .
 
 
 def families(verdicts: Sequence[Verdict]) -> dict[tuple[str, str], list[Verdict]]:
-    """Verdicts by paper and question, papers in their order, their own sentences first."""
+    """Verdicts by paper and question, papers in their order, their own claims first."""
     papers = dict.fromkeys(verdict.paper for verdict in verdicts)
     found = {
         (paper, question): [
@@ -146,10 +146,10 @@ def tally_table(tallies: Mapping[str, Tally]) -> tuple[list[str], list[list[str]
     """
     occurring = [kind for kind in OUTCOMES if any(each.outcomes[kind] for each in tallies.values())]
     rows = [
-        [name, str(own.sentences), *(str(own.outcomes[kind]) for kind in occurring), *own.tests]
+        [name, str(own.claims), *(str(own.outcomes[kind]) for kind in occurring), *own.tests]
         for name, own in tallies.items()
     ]
-    return ["sentences", *occurring, *_TESTS], rows
+    return ["claims", *occurring, *_TESTS], rows
 
 
 def format_correction(tally: Tally) -> str:
@@ -157,10 +157,10 @@ def format_correction(tally: Tally) -> str:
     if not tally.tested:
         return ""
     if not tally.decided:
-        return f"no sentence is decided, of {tally.tested} tested over seeds."
+        return f"no claim is decided, of {tally.tested} tested over seeds."
     left = (
         f"after Holm's correction for {tally.tested} test{'s' * (tally.tested != 1)}, "
-        f"{tally.surviving} of {tally.decided} decided sentence{'s' * (tally.decided != 1)} "
+        f"{tally.surviving} of {tally.decided} decided claim{'s' * (tally.decided != 1)} "
         f"remain{'s' * (tally.surviving == 1)}."
     )
     if tally.possible == tally.tested:

@@ -17,10 +17,10 @@ from fedatlas.schema.claims import OUTCOMES, CaseOutcome, Claim, Effect, Outcome
 
 @dataclass(frozen=True)
 class Verdict:
-    """One row of claims.csv: a sentence, or one of its cases.
+    """One row of claims.csv: a claim, or one of its cases.
 
-    claim: experiment and id. case: empty for the sentence as a whole. effect: None where nothing
-    is compared over seeds. cases: of how many of its cases the sentence speaks.
+    claim: experiment and id. case: empty for the claim as a whole. effect: None where nothing
+    is compared over seeds. cases: of how many of its cases the claim speaks.
     """
 
     claim: str
@@ -36,8 +36,8 @@ class Verdict:
     effect: Effect | None = None
 
     @property
-    def is_sentence(self) -> bool:
-        """Whether the row is about the sentence as a whole, which tallies count."""
+    def is_whole(self) -> bool:
+        """Whether the row is about the claim as a whole, which tallies count."""
         return not self.case
 
 
@@ -54,7 +54,7 @@ def judge(experiment: str, paper: str, claims: Sequence[Claim], results: Results
     verdicts = []
     for claim in claims:
         with error_context(f"claim '{claim.id}'"):
-            findings = _with_sentence(claim, list(claim.test.judge(results)))
+            findings = _with_whole(claim, list(claim.test.judge(results)))
         verdicts += [
             Verdict(
                 claim=f"{experiment}/{claim.id}",
@@ -74,8 +74,8 @@ def judge(experiment: str, paper: str, claims: Sequence[Claim], results: Results
     return verdicts
 
 
-def _with_sentence(claim: Claim, findings: list[CaseOutcome]) -> list[CaseOutcome]:
-    """The finding of the sentence ahead of its cases; a case alone is the sentence."""
+def _with_whole(claim: Claim, findings: list[CaseOutcome]) -> list[CaseOutcome]:
+    """The finding of the claim ahead of its cases; a case alone is the claim."""
     if any(not finding.case for finding in findings):
         return findings
     if len(findings) == 1:
@@ -134,12 +134,10 @@ def _number(text: str) -> float | None:
     return float(text) if text else None
 
 
-def sentences(verdicts: Sequence[Verdict], question: str | None = None) -> list[Verdict]:
-    """One row for each sentence; question: of the paper or ours, otherwise of both."""
+def whole_claims(verdicts: Sequence[Verdict], question: str | None = None) -> list[Verdict]:
+    """One row for each claim; question: of the paper or ours, otherwise of both."""
     return [
-        verdict
-        for verdict in verdicts
-        if verdict.is_sentence and question in (None, verdict.question)
+        verdict for verdict in verdicts if verdict.is_whole and question in (None, verdict.question)
     ]
 
 
@@ -147,54 +145,54 @@ def cases_of(verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
     """The cases of each claim that has some, by the claim."""
     cases: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
-        if not verdict.is_sentence:
+        if not verdict.is_whole:
             cases.setdefault(verdict.claim, []).append(verdict)
     return cases
 
 
 def under_test(verdicts: Sequence[Verdict]) -> list[tuple[Verdict, float]]:
-    """Sentences that rest on comparisons over seeds, with their one-sided p.
+    """Claims that rest on comparisons over seeds, with their one-sided p.
 
     It is 1 where nothing is reproduced or contradicted: those tests were made, too. Published
     numbers are no tests of a direction, and exact comparisons are no tests.
     """
     cases, found = cases_of(verdicts), []
-    for sentence in sentences(verdicts):
-        own = cases.get(sentence.claim, [])
-        compared = any(each.effect and not each.effect.exact for each in (sentence, *own))
-        if compared and sentence.outcome not in ("not testable", "compatible", "incompatible"):
-            p = _sentence_p(sentence, own)
+    for whole in whole_claims(verdicts):
+        own = cases.get(whole.claim, [])
+        compared = any(each.effect and not each.effect.exact for each in (whole, *own))
+        if compared and whole.outcome not in ("not testable", "compatible", "incompatible"):
+            p = _whole_p(whole, own)
             if p > 0:  # otherwise exact cases decide it
-                found.append((sentence, p))
+                found.append((whole, p))
     return found
 
 
 def surviving(verdicts: Sequence[Verdict], significance: float = SIGNIFICANCE) -> list[Verdict]:
-    """Sentences that are reproduced or contradicted also after Holm's correction for all tested."""
+    """Claims that are reproduced or contradicted also after Holm's correction for all tested."""
     found = under_test(verdicts)
     adjusted = holm([p for _, p in found])
     return [verdict for (verdict, _), p in zip(found, adjusted, strict=True) if p <= significance]
 
 
-def _sentence_p(sentence: Verdict, cases: Sequence[Verdict]) -> float:
-    """Of a sentence with cases that of so many as it takes (Benjamini and Heller 2008)."""
+def _whole_p(whole: Verdict, cases: Sequence[Verdict]) -> float:
+    """Of a claim with cases that of so many as it takes (Benjamini and Heller 2008)."""
     if not cases:
-        return 1.0 if sentence.effect is None or sentence.effect.p is None else sentence.effect.p
-    if sentence.outcome not in ("reproduced", "contradicted"):
+        return 1.0 if whole.effect is None or whole.effect.p is None else whole.effect.p
+    if whole.outcome not in ("reproduced", "contradicted"):
         return 1.0
     spoken = [case for case in cases if case.outcome != "not testable"]
     if not spoken:
         return 1.0
-    p_values = sorted(_case_p(case, sentence.outcome) for case in spoken)
-    if sentence.cases == "most":
+    p_values = sorted(_case_p(case, whole.outcome) for case in spoken)
+    if whole.cases == "most":
         taken = len(spoken) // 2 + 1
     else:
-        taken = len(spoken) if sentence.outcome == "reproduced" else 1
+        taken = len(spoken) if whole.outcome == "reproduced" else 1
     return min(1.0, (len(spoken) - taken + 1) * p_values[taken - 1])
 
 
 def _case_p(case: Verdict, outcome: Outcome) -> float:
-    """Of a case for the sentence's outcome; an exact case is certain."""
+    """Of a case for the claim's outcome; an exact case is certain."""
     if case.outcome != outcome or case.effect is None:
         return 1.0
     if case.effect.exact:
@@ -203,10 +201,10 @@ def _case_p(case: Verdict, outcome: Outcome) -> float:
 
 
 def verdict_summary(verdicts: Sequence[Verdict]) -> str:
-    """How many sentences came out how, those of papers and questions of ours apart, in words."""
+    """How many claims came out how, those of papers and questions of ours apart, in words."""
     parts = []
-    for question, whose in (("paper", "sentences of papers"), ("ours", "questions of ours")):
-        counts = Counter[str](v.outcome for v in sentences(verdicts, question))
+    for question, whose in (("paper", "claims of papers"), ("ours", "questions of ours")):
+        counts = Counter[str](v.outcome for v in whole_claims(verdicts, question))
         told = ", ".join(f"{counts[name]} {name}" for name in OUTCOMES if counts[name])
         if told:
             parts.append(f"{whose}, {counts.total()} judged: {told}")

@@ -14,7 +14,13 @@ from dataclasses import dataclass
 
 from fedatlas.evaluation.evidence import MARKS, capital, in_full, in_short
 from fedatlas.evaluation.tallies import CORRECTION, families, family_name, tally, tally_table
-from fedatlas.evaluation.verdicts import Verdict, cases_of, sentences, verdict_summary, would_decide
+from fedatlas.evaluation.verdicts import (
+    Verdict,
+    cases_of,
+    verdict_summary,
+    whole_claims,
+    would_decide,
+)
 from fedatlas.schema.claims import OUTCOMES, Effect
 
 WIDTH, HEIGHT = 220, 24
@@ -185,9 +191,9 @@ th {{ border-bottom: 2px solid #555; }}
 </style></head><body>
 <h1>Claims of one selection</h1>
 <p>Of {selection}: {summary}.
-What a sentence claims is compared seed by seed: the interval of the median difference is held
+What a claim says is compared seed by seed: the interval of the median difference is held
 against zero and against the smallest effect that counts, which is declared before any run. A lost
-seed counts as infinitely bad. Of a sentence with several cases the worst case counts, unless
+seed counts as infinitely bad. Of a claim with several cases the worst case counts, unless
 it speaks of most of them.</p>
 <dl>
 {outcomes}
@@ -204,12 +210,12 @@ it speaks of most of them.</p>
 """
 _COLUMNS = "<colgroup><col><col><col><col></colgroup>"
 _HEAD = "".join(
-    f'<th scope="col">{name}</th>' for name in ("Sentence", "Outcome", "Effect", "Evidence")
+    f'<th scope="col">{name}</th>' for name in ("Claim", "Outcome", "Effect", "Evidence")
 )
 
 
 def verdicts_to_html(verdicts: Sequence[Verdict]) -> str:
-    """Verdicts as a self-contained page; cases, if any, can be folded out below their sentence."""
+    """Verdicts as a self-contained page; cases, if any, can be folded out below their claim."""
     tallies = {family_name(*family): tally(own) for family, own in families(verdicts).items()}
     heads, rows = tally_table(tallies)
     held = dict.fromkeys(verdict.claim.partition("/")[0] for verdict in verdicts)
@@ -236,20 +242,20 @@ def verdicts_to_html(verdicts: Sequence[Verdict]) -> str:
 
 def _table(verdicts: Sequence[Verdict]) -> str:
     cases = cases_of(verdicts)
-    rows = [_rows(sentence, cases.get(sentence.claim, [])) for sentence in sentences(verdicts)]
+    rows = [_rows(whole, cases.get(whole.claim, [])) for whole in whole_claims(verdicts)]
     return (
         f'<div class="frame"><table class="claims">{_COLUMNS}<thead><tr>{_HEAD}</tr></thead>'
         f"<tbody>\n{chr(10).join(rows)}\n</tbody></table></div>"
     )
 
 
-def _rows(sentence: Verdict, cases: Sequence[Verdict]) -> str:
-    name = f"{html.escape(sentence.claim)} · {html.escape(sentence.source)}"
-    about = f'{html.escape(sentence.statement)}<span class="name">{name}</span>'
+def _rows(whole: Verdict, cases: Sequence[Verdict]) -> str:
+    name = f"{html.escape(whole.claim)} · {html.escape(whole.source)}"
+    about = f'{html.escape(whole.statement)}<span class="name">{name}</span>'
     if not cases:
-        return f"<tr>{_cells(about, sentence)}</tr>"
-    row = f'<tr class="has-cases">{_cells(about, sentence)}</tr>'
-    rule = "more than half decide" if sentence.cases == "most" else "the worst counts"
+        return f"<tr>{_cells(about, whole)}</tr>"
+    row = f'<tr class="has-cases">{_cells(about, whole)}</tr>'
+    rule = "more than half decide" if whole.cases == "most" else "the worst counts"
     told = f"{len(cases)} cases, of which {rule}" if len(cases) > 1 else "1 case"
     inner = "\n".join(f"<tr>{_cells(html.escape(case.case), case)}</tr>" for case in cases)
     return (

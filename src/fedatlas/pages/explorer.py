@@ -27,7 +27,13 @@ from fedatlas.evaluation.costs import cost_axis, has_own_clock, is_counted, own_
 from fedatlas.evaluation.evidence import MARKS
 from fedatlas.evaluation.levels import diverged, drawn_values, shown_floor, smallest
 from fedatlas.evaluation.selection import hyper_parameters, varied_hyper_parameters
-from fedatlas.evaluation.verdicts import Verdict, cases_of, read_verdicts, sentences, would_decide
+from fedatlas.evaluation.verdicts import (
+    Verdict,
+    cases_of,
+    read_verdicts,
+    whole_claims,
+    would_decide,
+)
 from fedatlas.files import text_digest, write_text
 from fedatlas.pages import SCRIPTS, STYLE, TEMPLATE
 from fedatlas.pages.claims_page import HEIGHT, KEY, TICKS, WIDTH, drawing, ticks
@@ -221,8 +227,8 @@ def describe(
         },
         "claims": sorted(
             (
-                _told(sentence) | {"cases": [_told(case) for case in cases.get(sentence.claim, [])]}
-                for sentence in sentences(verdicts)
+                _told(whole) | {"cases": [_told(case) for case in cases.get(whole.claim, [])]}
+                for whole in whole_claims(verdicts)
             ),
             key=lambda claim: claim["experiment"],
         ),
@@ -230,7 +236,7 @@ def describe(
 
 
 def _told(verdict: Verdict) -> dict[str, Any]:
-    """What the page shows of a sentence or a case."""
+    """What the page shows of a claim or a case."""
     declared = ("claim", "case", "paper", "source", "statement", "question", "outcome", "evidence")
     return {
         # The name of an experiment has no slash, the rest of a claim's may.

@@ -1,6 +1,6 @@
 """What the repository keeps of results: verdicts, README's table of what ran, the data card.
 
-config/verdicts.csv has a row for each sentence that was judged, as results lie in no repository.
+config/verdicts.csv has a row for each claim that was judged, as results lie in no repository.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from fedatlas.data.datasets import Dataset
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comma_separated import parse_rows, to_csv
 from fedatlas.evaluation.evidence import format_outcomes
-from fedatlas.evaluation.verdicts import read_verdicts, sentences
+from fedatlas.evaluation.verdicts import read_verdicts, whole_claims
 from fedatlas.markdown import code, link, paragraph, table, text
 from fedatlas.schema.claims import Outcome
 from fedatlas.schema.experiments import Experiment
@@ -38,7 +38,7 @@ HEADS = ("paper", *HOW, "verdicts there", "verdicts elsewhere")
 
 
 class KeptVerdict(NamedTuple):
-    """How one sentence came out; judged: on which day."""
+    """How one claim came out; judged: on which day."""
 
     experiment: str
     claim: str
@@ -63,11 +63,11 @@ def kept_to_csv(kept: Sequence[KeptVerdict]) -> str:
 
 
 def taken_from(results: Path) -> list[KeptVerdict]:
-    """How sentences came out, of every experiment that was judged in a folder of results."""
+    """How claims came out, of every experiment that was judged in a folder of results."""
     found = []
     for file in sorted(results.glob("experiments/*/claims.csv")):
         judged = datetime.fromtimestamp(file.stat().st_mtime, UTC).date().isoformat()
-        for verdict in sentences(read_verdicts(file)):
+        for verdict in whole_claims(read_verdicts(file)):
             experiment, _, claim = verdict.claim.partition("/")
             found.append(KeptVerdict(experiment, claim, verdict.outcome, judged))
     if not found:
@@ -82,9 +82,9 @@ def joined(
     taken: Iterable[KeptVerdict],
     experiments: Mapping[str, Experiment],
 ) -> list[KeptVerdict]:
-    """What was kept, with all sentences of the experiments that were taken in place of theirs.
+    """What was kept, with all claims of the experiments that were taken in place of theirs.
 
-    Only sentences that the experiments still state stay; rows are in the experiments' order.
+    Only claims that the experiments still state stay; rows are in the experiments' order.
     """
     taken = list(taken)
     anew = {each.experiment for each in taken}
@@ -106,7 +106,7 @@ def outcomes_of(
     names: Sequence[str],
     question: str = "paper",
 ) -> Counter[str]:
-    """How the sentences of these experiments came out; question: whose sentences."""
+    """How the claims of these experiments came out; question: whose claims."""
     asked = {
         (name, claim.id)
         for name in names
@@ -122,7 +122,7 @@ def readme_table(
     kept: Sequence[KeptVerdict],
     experiments: Mapping[str, Experiment],
 ) -> str:
-    """A row for each paper: how many panels ran, on what, and how its sentences came out."""
+    """A row for each paper: how many panels ran, on what, and how its claims came out."""
     rows = [f"| {' | '.join(HEADS)} |", "|" + "---|" * len(HEADS)]
     for key, (first, *others) in coverage_rows(coverage, kept, experiments).items():
         paper = papers[key]
@@ -152,7 +152,7 @@ def outcomes_by_data(
     experiments: Mapping[str, Experiment],
     names: Iterable[str],
 ) -> tuple[str, str]:
-    """How sentences came out on the paper's data, or where none is needed, and elsewhere."""
+    """How claims came out on the paper's data, or where none is needed, and elsewhere."""
     names = set(names)
     there = names & coverage.as_the_paper
     told, otherwise = (

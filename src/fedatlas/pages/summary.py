@@ -13,8 +13,8 @@ from fedatlas.evaluation.verdicts import (
     Verdict,
     cases_of,
     read_verdicts,
-    sentences,
     verdict_summary,
+    whole_claims,
     would_decide,
 )
 from fedatlas.files import write_text
@@ -26,9 +26,9 @@ from fedatlas.schema.models import read_json
 from fedatlas.schema.papers import Paper
 
 _OPENING = """
-What a sentence claims is compared seed by seed: the interval of the median difference is held
+What a claim says is compared seed by seed: the interval of the median difference is held
 against zero and against the smallest effect that counts, which is declared before any run. Of a
-sentence with several cases the worst counts, unless it speaks of most of them. Not every experiment
+claim with several cases the worst counts, unless it speaks of most of them. Not every experiment
 is the paper's own: those on other data, or with other networks, stand in for it, as their notes
 say. The outcomes:
 """
@@ -258,7 +258,7 @@ def _verdict_on(number: PublishedNumber, outcome: _Outcome) -> str:
     if number.claim is None:
         return "not judged"
     claim = f"{outcome.experiment.name}/{number.claim}"
-    found = [each.outcome for each in sentences(outcome.verdicts) if each.claim == claim]
+    found = [each.outcome for each in whole_claims(outcome.verdicts) if each.claim == claim]
     if len(found) != 1:
         raise FedatlasError(
             f"results/experiments/{outcome.experiment.name}/claims.csv: has {len(found)} verdicts "
@@ -276,33 +276,33 @@ def _judged(verdicts: Sequence[Verdict]) -> Iterator[str]:
     yield paragraph(f"{capital(verdict_summary(verdicts))}.")
     cases = cases_of(verdicts)
     for question, name in QUESTIONS.items():
-        asked = sentences(verdicts, question)
+        asked = whole_claims(verdicts, question)
         if asked:
             yield f"{capital(name)}:"
             yield table(
                 ("claim", "outcome", "effect", "cases"),
-                [_claim_row(sentence, cases.get(sentence.claim, [])) for sentence in asked],
+                [_claim_row(whole, cases.get(whole.claim, [])) for whole in asked],
             )
     yield "Evidence, claim by claim:"
     yield "\n".join(
-        _evidence(sentence, cases.get(sentence.claim, [])) for sentence in sentences(verdicts)
+        _evidence(whole, cases.get(whole.claim, [])) for whole in whole_claims(verdicts)
     )
 
 
-def _claim_row(sentence: Verdict, cases: Sequence[Verdict]) -> list[str]:
-    outcome = f"{MARKS[sentence.outcome]} {sentence.outcome}"
+def _claim_row(whole: Verdict, cases: Sequence[Verdict]) -> list[str]:
+    outcome = f"{MARKS[whole.outcome]} {whole.outcome}"
     counts = format_outcomes(Counter[str](case.outcome for case in cases))
     return [
-        code(sentence.claim),
-        text(f"{outcome}, fragile" if sentence.fragile else outcome),
-        text(in_short(sentence.effect)) if sentence.effect else "–",
+        code(whole.claim),
+        text(f"{outcome}, fragile" if whole.fragile else outcome),
+        text(in_short(whole.effect)) if whole.effect else "–",
         text(counts),
     ]
 
 
-def _evidence(sentence: Verdict, cases: Sequence[Verdict]) -> str:
-    about = f"{code(sentence.claim)}: {text(sentence.statement)} ({text(sentence.source)})."
-    judged = (item(_format_verdict(each), depth=1) for each in (sentence, *cases))
+def _evidence(whole: Verdict, cases: Sequence[Verdict]) -> str:
+    about = f"{code(whole.claim)}: {text(whole.statement)} ({text(whole.source)})."
+    judged = (item(_format_verdict(each), depth=1) for each in (whole, *cases))
     return "\n".join([item(about), *judged])
 
 

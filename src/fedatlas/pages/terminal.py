@@ -12,7 +12,7 @@ from rich.table import Table
 from fedatlas.evaluation.comma_separated import read_rows
 from fedatlas.evaluation.evidence import format_needed, format_outcomes, in_short
 from fedatlas.evaluation.tallies import QUESTIONS, families, family_name, format_correction, tally
-from fedatlas.evaluation.verdicts import Verdict, cases_of, read_verdicts, sentences
+from fedatlas.evaluation.verdicts import Verdict, cases_of, read_verdicts, whole_claims
 from fedatlas.plain_text import cell, say_on
 from fedatlas.plan.build import group_of
 from fedatlas.schema.claims import Effect
@@ -24,7 +24,7 @@ _DIVERGENCE = {"run", "selected", "seeds", "diverged_seeds"}  # columns of table
 
 
 def print_summary(results: Path, console: Console) -> None:
-    """Print how sentences came out, of every judged experiment, whenever, and what lies where."""
+    """Print how claims came out, of every judged experiment, whenever, and what lies where."""
     judged = {file.parent.name: file for file in sorted(results.glob("experiments/*/claims.csv"))}
     verdicts = {name: read_verdicts(file) for name, file in judged.items()}
     if judged:
@@ -47,14 +47,14 @@ def print_summary(results: Path, console: Console) -> None:
 
 def _table(verdicts: Mapping[str, list[Verdict]]) -> Table:
     """A row for each experiment, and a section for each group: a paper, or the demo."""
-    table = Table(title="Sentences judged", title_justify="left")
+    table = Table(title="Claims judged", title_justify="left")
     table.add_column("experiment", overflow="fold")
     for question in QUESTIONS.values():
         table.add_column(question)
     for _, names in groupby(verdicts, key=group_of):
         for name in names:
             counts = (
-                Counter[str](verdict.outcome for verdict in sentences(verdicts[name], question))
+                Counter[str](verdict.outcome for verdict in whole_claims(verdicts[name], question))
                 for question in QUESTIONS
             )
             table.add_row(cell(name), *map(format_outcomes, counts))
@@ -63,7 +63,7 @@ def _table(verdicts: Mapping[str, list[Verdict]]) -> Table:
 
 
 def _corrections(verdicts: Mapping[str, list[Verdict]]) -> list[str]:
-    """What is left of a paper's sentences when many tests are accounted for, and of the rest."""
+    """What is left of a paper's claims when many tests are accounted for, and of the rest."""
     every = [verdict for own in verdicts.values() for verdict in own]
     lines = []
     for (paper, question), own in families(every).items():
@@ -143,10 +143,10 @@ def print_power(results: Path, console: Console) -> None:
 
 
 def undecided(verdicts: Sequence[Verdict]) -> Iterator[Verdict]:
-    """The undecided verdicts of an experiment; of a sentence the undecided cases in its place."""
+    """The undecided verdicts of an experiment; of a claim the undecided cases in its place."""
     cases = cases_of(verdicts)
     for verdict in verdicts:
-        own = cases.get(verdict.claim, []) if verdict.is_sentence else []
+        own = cases.get(verdict.claim, []) if verdict.is_whole else []
         if verdict.outcome == "undecided" and not any(c.outcome == "undecided" for c in own):
             yield verdict
 

@@ -50,7 +50,7 @@ Outcome = Literal[
 ]
 assert set(get_args(Outcome)) == set(OUTCOMES)
 
-#: Of how many of its cases a sentence speaks: "faster", "in most cases faster".
+#: Of how many of its cases a claim speaks: "faster", "in most cases faster".
 Quantifier = Literal["all", "most"]
 
 _MODULES = "fedatlas.evaluation.claims"  # a class each: adding one adds a kind, or several
@@ -228,11 +228,11 @@ class ClaimTest(Model, ABC):
 
 
 class Claim(Model):
-    """One sentence of a paper and its test.
+    """A claim of a paper and its test.
 
     source: figure, table or section; for a question that the paper lacks it begins with "ours".
-    cases: of how many of its cases the sentence speaks.
-    id: by which tables and errors name it. statement: the sentence.
+    cases: of how many of its cases the claim speaks.
+    id: by which tables and errors name it. statement: the paper's words.
     test: its kind, and what that states.
     """
 

@@ -26,7 +26,7 @@ _PROGRAM = "#fedatlas"
 # By suffix: media type and what such a file holds.
 _KINDS = {
     SUFFIX: ("application/vnd.apache.parquet", "traces: a row for each run, seed and record"),
-    ".csv": ("text/csv", "verdicts: a row for each sentence of a paper, and for each of its cases"),
+    ".csv": ("text/csv", "verdicts: a row for each claim of a paper, and for each of its cases"),
     ".json": (
         "application/json",
         "the selection: by which rule runs chose among points of their grids, the chosen points, "

@@ -161,7 +161,7 @@ def _write_parts(
 
 
 def _write_verdicts(experiments: Path, folder: Path, publication: Publication) -> str:
-    """All verdicts in one file, a file for each selection; returns how sentences came out."""
+    """All verdicts in one file, a file for each selection; returns how claims came out."""
     verdicts = []
     for own in sorted(experiments.iterdir()) if experiments.is_dir() else ():
         if not publication.takes(own.name):
@@ -184,7 +184,7 @@ def _about(rows: int, judged: str, publication: Publication) -> str:
     )
     holds = paragraph(
         f"{counted(rows, 'row')}, one for each run, seed and record, in a Parquet file for each "
-        f"experiment. {kept} `verdicts.csv` says how each sentence came out ({judged}); "
+        f"experiment. {kept} `verdicts.csv` says how each claim came out ({judged}); "
         "`selections/` which point of a grid was chosen, with the score of every one that was "
         f"tried; `{SUMS}` the checksum of every file; `ro-crate-metadata.json` what each file and "
         "column is."

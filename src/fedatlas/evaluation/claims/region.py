@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class RegionTest(Lines, ClaimTest):
-    """A sentence that is claimed of part of a map: another test, in each of its cells.
+    """A claim about part of a map: another test, in each of its cells.
 
-    A case per cell: the sentence comes out as its worst cell does, and its evidence counts how
+    A case per cell: the claim comes out as its worst cell does, and its evidence counts how
     many came out how. What the cells have in common is declared once, in `test`.
     """
 

@@ -39,7 +39,7 @@ class RegionFigure(Figure):
 
     measurement, target: to which the time is taken.
     pairs: run → the run with which its time is compared, on the same network.
-    outlined: where a sentence is given to hold, on maps of ratios and of exponents: first runs of
+    outlined: where a claim is given to hold, on maps of ratios and of exponents: first runs of
         pairs.
     """
 
@@ -149,7 +149,7 @@ class _Cell(NamedTuple):
 class _Row(NamedTuple):
     """Panels side by side, one for each straggler: a map of ratios, or of exponents.
 
-    parties: whose cells are shown. outlined: networks on which the sentence is declared to hold.
+    parties: whose cells are shown. outlined: networks on which the claim is declared to hold.
     """
 
     name: str

@@ -21,7 +21,7 @@ const DEFAULTS = {
   shown: "0",
 };
 const NUMBERS = ["latency", "bandwidth", "gradient"]; // of the network that a reader declares
-const QUESTIONS = { paper: "sentences of papers", ours: "questions of ours" };
+const QUESTIONS = { paper: "claims of papers", ours: "questions of ours" };
 const SCALES = ["auto", "linear", "log"];
 
 function isAllowed(name, value) {

@@ -251,7 +251,7 @@ function intervalScale({ width, ticks, multiples }) {
   );
 }
 
-// Sentences with their outcomes, and their cases below them.
+// Claims with their outcomes, and their cases below them.
 
 // Those that the filters leave; `isShown`: whether curves of an experiment are shown.
 function filteredClaims(claims, { experiment, outcome, question, paper, shown }, isShown) {
@@ -288,7 +288,7 @@ function claimsHeld({ claims, claimed, experiments, shownBy }) {
   return `Claims of the ${all} on this page${borrowed}, no others: ${told.join("; ")}.`;
 }
 
-// The sentences of papers and our own questions are counted apart.
+// The claims of papers and our own questions are counted apart.
 function claimsCount(claims, all, outcomes) {
   const told = Object.entries(QUESTIONS).flatMap(([question, whose]) => {
     const asked = claims.filter((claim) => claim.question === question);
@@ -316,7 +316,7 @@ function inWords(text, keys) {
   return text.replace(/[a-z]\w*_\w+/g, (word) => (keys.has(word) ? word.replaceAll("_", " ") : word));
 }
 
-// A sentence or a case: its outcome, then what it says and why. about: its name and source.
+// A claim or a case: its outcome, then what it says and why. about: its name and source.
 function verdictItem(verdict, about, { marks, intervals, keys }) {
   const notes = [verdict.decides, verdict.fragile && `fragile: ${verdict.fragile}`].filter(Boolean);
   const outcome = element(
