@@ -55,23 +55,6 @@ def chain(*layers: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("name", "shape", "outputs"),
-    [
-        ("cnn_8x8", (1, 8, 8), 1),
-        ("cnn_28x28", (1, 28, 28), 10),
-        ("cnn_32x32", (3, 32, 32), 1),
-        ("resnet18", (3, 16, 16), 10),
-        ("sigmoid_unit", (1,), 1),
-        ("linear", (1, 4, 4), 1),
-        ("linear", (1, 4, 4), 2),
-    ],
-)
-def test_the_networks_that_there_are_pass(name, shape, outputs):
-    built = checked_build(name, shape, outputs)()
-    assert built(torch.zeros(3, *shape)).shape == (3, outputs)
-
-
-@pytest.mark.parametrize(
     "result",
     [
         chain("wide", "nn.ReLU()", "last"),

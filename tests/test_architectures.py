@@ -23,7 +23,7 @@ SHAPES = {
     "cnn_strided": (2, 7, 10),
     "linear": (2, 3),
     "lstm": (5, 3),
-    "resnet18": (3, 8, 8),
+    "resnet18": (3, 16, 8),
     "resnet18_halves": (3, 32, 16),
     "resnet18_views": (3, 32, 48),
     "sigmoid_unit": (1,),
@@ -100,6 +100,14 @@ def test_sizes(name, shape, outputs, parameters):
 def test_sizes_of_recurrent_networks(features, hidden, parameters):
     assert size(architecture("lstm")((48, features), 1, hidden=hidden)) == parameters
     assert size(architecture("lstm")((7, features), 1, hidden=hidden)) == parameters
+
+
+@every_network
+def test_every_network_passes_its_trial(name):
+    outputs = 1 if name == "sigmoid_unit" else 3
+    options = {"batch_statistics": name in NORMED, **OPTIONS.get(name, {})}
+    module = checked_build(name, SHAPES[name], outputs, **options)()
+    assert module(torch.zeros(3, *SHAPES[name])).shape == (3, outputs)
 
 
 @every_network
@@ -269,42 +277,20 @@ def residual_blocks(x: torch.Tensor, normalised: Any) -> torch.Tensor:
     return x
 
 
-def resnet_by_hand(parameters: list[torch.Tensor], images: torch.Tensor) -> torch.Tensor:
-    """He et al.'s ResNet-18 with a 3×3 stem and 32 groups, from parameters in their order."""
+def resnet_by_hand(name: str, parameters: list[torch.Tensor], images: torch.Tensor) -> torch.Tensor:
+    """He et al.'s ResNet-18 by name, from parameters in their order.
+
+    Normalised by 32 groups, or by the minibatch for halves and views.
+    """
     waiting = iter(parameters)
 
     def normalised(x: torch.Tensor, stride: int, padding: int) -> torch.Tensor:
         x = F.conv2d(x, next(waiting), stride=stride, padding=padding)
-        return F.group_norm(x, 32, next(waiting), next(waiting))
-
-    x = residual_blocks(normalised(images, 1, 1).relu(), normalised)
-    scores = F.linear(x.mean((2, 3)), next(waiting), next(waiting))
-    assert next(waiting, None) is None
-    return scores
-
-
-def test_resnet18_by_hand():
-    network = architecture("resnet18")((3, 16, 8), 2)
-    with torch.no_grad():
-        for parameter in network.parameters():
-            if parameter.dim() == 1:  # scales and shifts of their own
-                parameter.add_(0.1 * torch.randn_like(parameter))
-        images = torch.randn(1, 3, 16, 8)
-        expected = resnet_by_hand(list(network.parameters()), images)
-        torch.testing.assert_close(network(images), expected, rtol=1e-3, atol=1e-4)
-
-
-def silo_resnet_by_hand(
-    name: str, parameters: list[torch.Tensor], images: torch.Tensor
-) -> torch.Tensor:
-    """ResNet-18 with BatchNorm of the minibatch written out, of halves or of views."""
-    waiting = iter(parameters)
-
-    def normalised(x: torch.Tensor, stride: int, padding: int) -> torch.Tensor:
-        x = F.conv2d(x, next(waiting), stride=stride, padding=padding)
+        scale, shift = next(waiting), next(waiting)
+        if name not in NORMED:
+            return F.group_norm(x, 32, scale, shift)
         mean = x.mean((0, 2, 3), keepdim=True)
         variance = ((x - mean) ** 2).mean((0, 2, 3), keepdim=True)
-        scale, shift = next(waiting), next(waiting)
         return (x - mean) / (variance + 1e-5).sqrt() * scale[:, None, None] + shift[:, None, None]
 
     if name == "resnet18_views":
@@ -312,7 +298,7 @@ def silo_resnet_by_hand(
     else:
         x = normalised(images, 1, 1).relu()
     x = residual_blocks(x, normalised)
-    if name == "resnet18_views":
+    if name != "resnet18_halves":
         x = x.mean((2, 3))
     else:  # an average over 2 × 2
         x = (x[..., ::2, ::2] + x[..., 1::2, ::2] + x[..., ::2, 1::2] + x[..., 1::2, 1::2]) / 4
@@ -322,15 +308,15 @@ def silo_resnet_by_hand(
     return outputs
 
 
-@pytest.mark.parametrize("name", NORMED)
-def test_resnets_of_silos_by_hand(name):
+@pytest.mark.parametrize("name", ["resnet18", *NORMED])
+def test_resnets_by_hand(name):
     network = built(name, 2).double()
     with torch.no_grad():
         for parameter in network.parameters():
             if parameter.dim() == 1:  # scales and shifts of their own
                 parameter.add_(0.1 * torch.randn_like(parameter))
         images = torch.randn(2, *SHAPES[name], dtype=torch.float64)
-        expected = silo_resnet_by_hand(name, list(network.parameters()), images)
+        expected = resnet_by_hand(name, list(network.parameters()), images)
         torch.testing.assert_close(network(images), expected, rtol=1e-6, atol=1e-8)
 
 
