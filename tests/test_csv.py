@@ -172,17 +172,6 @@ def test_a_missing_file_is_named(tmp_path):
         read_csv(tmp_path / "nowhere", TABLE, SIGNS)
 
 
-def test_lines_are_counted_across_blocks(tmp_path):
-    rows = [f"{i},1,{i}.25,x,0" for i in range(80_000)]
-    rows[70_000] = "1,1"
-    path = written(tmp_path / "t", "\n".join([HEADER, *rows]))
-    with pytest.raises(FedatlasError, match=r"t:70002: 2 fields"):
-        read_csv(path, TABLE, SIGNS)
-    rows[70_000] = "1,1,x,x,0"
-    with pytest.raises(FedatlasError, match=r"t:70002: column 'a': 'x'"):
-        read_csv(written(path, "\n".join([HEADER, *rows])), TABLE, SIGNS)
-
-
 def test_rows_that_lack_a_value_are_left_out_where_that_is_declared(tmp_path, caplog):
     text = f"{HEADER}\n1,1,NA,x,0\n,0,2,y,1\n3,1,3,,5\n4,NA,3,z,5\n5,1,4,z,5\n"
     samples = read_csv(written(tmp_path / "t", text), changed(drop_missing=True), SIGNS)
