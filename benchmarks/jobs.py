@@ -99,7 +99,7 @@ def is_in_torch(spec: Any) -> bool:
 
 def job(specs: Sequence[Any]) -> dict[str, float]:
     """Seconds of the job as a whole and of its parts."""
-    from fedatlas.plan.training import points
+    from fedatlas.plan.jobs import points
 
     with tempfile.TemporaryDirectory() as folder:
         for made in ("shards", "optima"):

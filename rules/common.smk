@@ -12,11 +12,11 @@ from snakemake.exceptions import WorkflowError
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json
 from fedatlas.plain_text import rest, say
-from fedatlas.plan import data, memory, places, results, specifications, training
-from fedatlas.plan.closure import code_digest, files_digest
+from fedatlas.plan import jobs, places, results
+from fedatlas.plan.code import code_digest, files_digest
 from fedatlas.plan.failures import failed_jobs, format_failures, repeat_options
+from fedatlas.plan.places import CONSTRAINTS, one_of
 from fedatlas.plan.selected import Selected, commands_name_experiments, plan_command, targets
-from fedatlas.plan.wildcards import CONSTRAINTS, one_of
 from fedatlas.projects import open_projects
 from fedatlas.schema.config import check_command, export_to_jobs, load_config
 from fedatlas.steps import STEPS, File
@@ -153,26 +153,26 @@ def needs(gigabytes, minutes, more=lambda wildcards, input: 0):
 
 def traces_in_memory(wildcards, input):
     """More for steps that hold all traces of an experiment."""
-    return memory.of_traces(input.traces)
+    return jobs.memory_of_traces(input.traces)
 
 
 def prepared(dataset, *splits):
     """The prepared files of these splits, of which any may be None."""
-    return [placed(file) for split in splits for file in data.prepared(dataset, split)]
+    return [placed(file) for split in splits for file in jobs.prepared(dataset, split)]
 
 
 def to_shard(wildcards, input):
     """More for cutting shards of a partition."""
     partition = PLAN.partitions[wildcards.partition]
     files = [input.prepared, *prepared(wildcards.dataset, partition.test_split)]
-    return memory.of_sharding(partition, files)
+    return jobs.memory_of_sharding(partition, files)
 
 
 def to_train(*specs):
     """More for training these points, whose data are those of one experiment."""
     partitions = [spec.partition for spec in specs]
     splits = {specs[0].split, *(partition.test_split for partition in partitions)}
-    return memory.of_training(partitions, prepared(specs[0].dataset, *splits))
+    return jobs.memory_of_training(partitions, prepared(specs[0].dataset, *splits))
 
 
 def results_of(*groups):

@@ -19,7 +19,7 @@ rule download_file:
             catalogue=CATALOGUE,
             archives=f"{RESULTS}/archives",
         ),
-        identity=lambda wildcards: data.identity(RAW_FILES[wildcards.file], CONFIG.mirror, RESULTS),
+        identity=lambda wildcards: jobs.identity(RAW_FILES[wildcards.file], CONFIG.mirror, RESULTS),
     shell:
         step("download_file", aloud=True)
 
@@ -33,8 +33,8 @@ use rule download_file as download_folder with:
 
 rule prepare_split:
     input:
-        raw=lambda wildcards: data.raw_files(PLAN.catalogue, *wildcards),
-        train=lambda wildcards: data.scaled_by(PLAN.catalogue, *wildcards),
+        raw=lambda wildcards: jobs.raw_files(PLAN.catalogue, *wildcards),
+        train=lambda wildcards: jobs.scaled_by(PLAN.catalogue, *wildcards),
     output:
         **made("prepare_split"),
     log:
@@ -43,7 +43,7 @@ rule prepare_split:
         **needs(
             gigabytes=4,
             minutes=60,
-            more=lambda wildcards, input: memory.of_reading(
+            more=lambda wildcards, input: jobs.memory_of_reading(
                 PLAN.catalogue, wildcards.dataset, input.raw
             ),
         ),
@@ -51,9 +51,9 @@ rule prepare_split:
         **told(
             "prepare_split",
             lambda wildcards: {"dataset": wildcards.dataset, "split": wildcards.split},
-            code=lambda wildcards: data.reading_code(PLAN.catalogue, wildcards.dataset),
+            code=lambda wildcards: jobs.reading_code(PLAN.catalogue, wildcards.dataset),
             catalogue=CATALOGUE,
         ),
-        identity=lambda wildcards: data.reading(PLAN.catalogue, *wildcards),
+        identity=lambda wildcards: jobs.reading(PLAN.catalogue, *wildcards),
     shell:
         step("prepare_split")

@@ -12,7 +12,7 @@ rule select_points:
     resources:
         **needs(gigabytes=1, minutes=30, more=traces_in_memory),
     params:
-        **told("select_points", of_experiment(specifications.selection)),
+        **told("select_points", of_experiment(results.selection_spec)),
     shell:
         step("select_points")
 
@@ -46,7 +46,7 @@ rule draw_figure:
     params:
         **told(
             "draw_figure",
-            of_experiment(specifications.figure),
+            of_experiment(results.figure_spec),
             code=of_experiment(results.drawing_code),
         ),
         notes=lambda wildcards, input: rest(PLAN.experiments[wildcards.experiment].notes),
@@ -71,7 +71,7 @@ rule judge_claims:
     params:
         **told(
             "judge_claims",
-            of_experiment(specifications.claims),
+            of_experiment(results.claims_spec),
             code=of_experiment(results.judging_code),
         ),
     shell:

@@ -8,7 +8,7 @@ for silos in sorted({partition.silos for partition in PLAN.partitions.values()})
             f"shard_into_{silos}"
         input:
             prepared="<results>/data/{dataset}/{split}.parquet",
-            test=lambda wildcards: data.prepared(
+            test=lambda wildcards: jobs.prepared(
                 wildcards.dataset, PLAN.partitions[wildcards.partition].test_split
             ),
         output:
@@ -31,7 +31,7 @@ for silos in sorted({partition.silos for partition in PLAN.partitions.values()})
                 lambda wildcards: {
                     "spec": PLAN.partitions[wildcards.partition].model_dump(mode="json")
                 },
-                code=lambda wildcards: [data.sharding_code(PLAN.partitions[wildcards.partition])],
+                code=lambda wildcards: [jobs.sharding_code(PLAN.partitions[wildcards.partition])],
             ),
         shell:
             step("shard_split")

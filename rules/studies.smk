@@ -11,7 +11,7 @@ rule tabulate_leaks:
     resources:
         **needs(gigabytes=4, minutes=30),
     params:
-        **told("tabulate_leaks", of_experiment(specifications.keys, "objective")),
+        **told("tabulate_leaks", of_experiment(results.keys_spec, "objective")),
     shell:
         step("tabulate_leaks")
 
@@ -39,7 +39,7 @@ rule compute_landscape:
     params:
         **told(
             "compute_landscape",
-            of_experiment(specifications.keys, "objective", "landscape"),
+            of_experiment(results.keys_spec, "objective", "landscape"),
             code=of_experiment(results.landscape_code),
         ),
     shell:
@@ -56,7 +56,7 @@ rule compute_budgets:
     params:
         **told(
             "compute_budgets",
-            of_experiment(specifications.privacy, "budgets"),
+            of_experiment(results.privacy_spec, "budgets"),
             code=of_experiment(results.budgets_code),
         ),
     shell:
@@ -71,7 +71,7 @@ rule attack_budgets:
     resources:
         **needs(gigabytes=4, minutes=60),
     params:
-        **told("attack_budgets", of_experiment(specifications.privacy, "privacy_audit")),
+        **told("attack_budgets", of_experiment(results.privacy_spec, "privacy_audit")),
     shell:
         step("attack_budgets")
 
@@ -103,7 +103,7 @@ rule validate_parties:
     resources:
         **needs(gigabytes=4, minutes=120),
     params:
-        **told("validate_parties", of_experiment(specifications.validation)),
+        **told("validate_parties", of_experiment(results.validation_spec)),
     shell:
         step("validate_parties")
 
@@ -117,7 +117,7 @@ rule draw_recovery:
     log:
         "<logs>/recovery-figure/{experiment}.log",
     params:
-        **told("draw_recovery", of_experiment(specifications.heading)),
+        **told("draw_recovery", of_experiment(results.heading_spec)),
     shell:
         step("draw_recovery")
 
@@ -128,7 +128,7 @@ rule draw_trees:
     log:
         "<logs>/trees/{experiment}.log",
     params:
-        **told("draw_trees", of_experiment(specifications.trees)),
+        **told("draw_trees", of_experiment(results.trees_spec)),
     shell:
         step("draw_trees")
 
@@ -141,7 +141,7 @@ rule draw_landscape:
     log:
         "<logs>/landscape-figure/{experiment}.log",
     params:
-        **told("draw_landscape", of_experiment(specifications.heading)),
+        **told("draw_landscape", of_experiment(results.heading_spec)),
     shell:
         step("draw_landscape")
 
@@ -154,7 +154,7 @@ rule draw_budgets:
     log:
         "<logs>/budgets-figure/{experiment}.log",
     params:
-        **told("draw_budgets", of_experiment(specifications.titles)),
+        **told("draw_budgets", of_experiment(results.titles_spec)),
     shell:
         step("draw_budgets")
 
@@ -168,7 +168,7 @@ rule draw_theory:
     log:
         "<logs>/theory-figure/{experiment}.log",
     params:
-        **told("draw_theory", of_experiment(specifications.titles)),
+        **told("draw_theory", of_experiment(results.titles_spec)),
     shell:
         step("draw_theory")
 
@@ -181,7 +181,7 @@ rule draw_validation:
     log:
         "<logs>/validation-figure/{experiment}.log",
     params:
-        **told("draw_validation", of_experiment(specifications.heading)),
+        **told("draw_validation", of_experiment(results.heading_spec)),
     shell:
         step("draw_validation")
 
@@ -192,6 +192,6 @@ rule draw_graphs:
     log:
         "<logs>/graphs/{experiment}.log",
     params:
-        **told("draw_graphs", of_experiment(specifications.graphs)),
+        **told("draw_graphs", of_experiment(results.graphs_spec)),
     shell:
         step("draw_graphs")

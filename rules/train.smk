@@ -1,12 +1,12 @@
 """Optima, and training: short points of an experiment together, others alone; all seeds inside."""
 
-SHARED = training.shared_jobs(PLAN, SELECTED.names)
+SHARED = jobs.shared_jobs(PLAN, SELECTED.names)
 GPUS = 1 if CONFIG.device.startswith("cuda") else 0
 
 
 rule find_optimum:
     input:
-        rows=lambda wildcards: data.shards(
+        rows=lambda wildcards: jobs.shards(
             wildcards.dataset, wildcards.split, PLAN.pooled[wildcards.rows]
         ),
     output:
@@ -20,7 +20,7 @@ rule find_optimum:
         **needs(
             gigabytes=2,
             minutes=60,
-            more=lambda wildcards, input: memory.of_training(
+            more=lambda wildcards, input: jobs.memory_of_training(
                 [], prepared(wildcards.dataset, wildcards.split)
             ),
         ),
@@ -37,7 +37,7 @@ rule find_optimum:
 
 rule train_run:
     input:
-        unpack(lambda wildcards: training.inputs(PLAN.run(*wildcards))),
+        unpack(lambda wildcards: jobs.inputs(PLAN.run(*wildcards))),
     output:
         **made("train_run"),
     log:
@@ -47,7 +47,7 @@ rule train_run:
     wildcard_constraints:
         experiment=one_of(set(PLAN.experiments).difference(job.experiment for job in SHARED)),
     priority: 1000  # what takes long begins first
-    threads: lambda wildcards: training.cores(PLAN.run(*wildcards))
+    threads: lambda wildcards: jobs.cores(PLAN.run(*wildcards))
     resources:
         **needs(
             gigabytes=2,
@@ -58,8 +58,8 @@ rule train_run:
     params:
         **told(
             "train_run",
-            lambda wildcards: training.points(PLAN.run(*wildcards)),
-            code=lambda wildcards: training.code(PLAN.run(*wildcards)),
+            lambda wildcards: jobs.points(PLAN.run(*wildcards)),
+            code=lambda wildcards: jobs.training_code(PLAN.run(*wildcards)),
             passes=[],
             results=RESULTS,
         ),
@@ -74,7 +74,7 @@ for job in SHARED:
         name:
             f"train_{job.experiment}_{job.number}"
         input:
-            unpack(lambda wildcards, job=job: training.inputs(*job.specs)),
+            unpack(lambda wildcards, job=job: jobs.inputs(*job.specs)),
         output:
             results.trace_files(job.specs),
         log:
@@ -82,7 +82,7 @@ for job in SHARED:
         benchmark:
             f"<results>/experiments/{job.experiment}/benchmarks/{job.number}.jsonl"
         priority: job.seconds
-        threads: training.cores(*job.specs)
+        threads: jobs.cores(*job.specs)
         resources:
             **needs(
                 gigabytes=2,
@@ -93,8 +93,8 @@ for job in SHARED:
         params:
             **told(
                 "train_run",
-                lambda wildcards, job=job: training.points(*job.specs),
-                code=lambda wildcards, job=job: training.code(*job.specs),
+                lambda wildcards, job=job: jobs.points(*job.specs),
+                code=lambda wildcards, job=job: jobs.training_code(*job.specs),
                 passes=[],
                 results=RESULTS,
             ),

@@ -16,7 +16,7 @@ from fedatlas.cli.new import Kind, new
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, write_text
 from fedatlas.plan.build import Plan, build_plan
-from fedatlas.plan.closure import code_digest
+from fedatlas.plan.code import code_digest
 from fedatlas.schema.models import validated
 from fedatlas.schema.runs import RunSpec
 from fedatlas.store.atlas import AtlasRun, atlas_runs
@@ -295,7 +295,7 @@ def test_other_keys_are_told_likewise(tmp_path):
         "claims": [{"id": "a", "source": "b", "statement": "c", "test": order}],
     }
     middle = {"like": "paper-model", "title": "middle"}
-    own = {"like": "paper-middle", "runs": {"mine": RUN}}
+    own = {"extends": "paper-middle", "runs": {"mine": RUN}}
 
     def refused(said: str, content: dict) -> None:
         with pytest.raises(FedatlasError, match=said):

@@ -8,7 +8,7 @@ from catalogue_entry import PUBLISHED, entry
 from fedatlas.data.catalogue import load_catalogue
 from fedatlas.data.raw_files import RawFile
 from fedatlas.errors import FedatlasError
-from fedatlas.plan.data import reading
+from fedatlas.plan.jobs import reading
 
 ENTRY = entry(splits={"train": {"files": [{"path": "tiny/a", "urls": ["https://example.org/a"]}]}})
 

@@ -6,17 +6,13 @@ import os
 import shutil
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import fedatlas
-from fedatlas.plan import results
 from fedatlas.plan.build import build_plan
-from fedatlas.plan.closure import SourceTree, import_closure
-from fedatlas.plan.code import Stamps
-from fedatlas.plan.places import RESULTS
+from fedatlas.plan.code import SourceTree, import_closure
 
 ROOT = fedatlas.__path__[0]
 
@@ -219,20 +215,14 @@ def modules_of(package):
     return [".".join(file.relative_to(package.parent).with_suffix("").parts) for file in files]
 
 
-def stamps(package, specs):
-    """Code → the contents and the time of the stamp that it has in a folder beside the package."""
-    stamped = Stamps(package.parent, SourceTree(package).digest)
-    files = {code: written(package, stamped.of(*code)) for code in {s.code for s in specs}}
-    return {code: (file.read_text(), file.stat().st_mtime_ns) for code, file in files.items()}
-
-
-def written(package, name):
-    """The file of a stamp beside the package."""
-    return package.parent / name.removeprefix(f"{RESULTS}/")
+def digests(package, specs):
+    """Code → its digest, of the package as it is now."""
+    tree = SourceTree(package)
+    return {code: tree.digest(*code) for code in {spec.code for spec in specs}}
 
 
 def test_another_wording_and_formatting_of_everything_reruns_nothing(package, specs):
-    before = stamps(package, specs)
+    before = digests(package, specs)
     for file in package.rglob("*.py"):
         tree = ast.parse(file.read_text())
         for node in ast.walk(tree):
@@ -240,7 +230,7 @@ def test_another_wording_and_formatting_of_everything_reruns_nothing(package, sp
                 case ast.Expr(ast.Constant(str()) as words):
                     words.value = "other words"
         file.write_text("# A comment.\n" + ast.unparse(tree))  # all comments go, lines and quotes
-    assert stamps(package, specs) == before
+    assert digests(package, specs) == before
 
 
 EDITS = {
@@ -261,48 +251,15 @@ EDITS = {
 
 
 def test_an_edit_reruns_exactly_the_runs_that_import_it(package, specs):
-    before = stamps(package, specs)
-    assert stamps(package, specs) == before
+    before = digests(package, specs)
+    assert digests(package, specs) == before
     for edited, reruns in EDITS.items():
         with (package / edited).open("a") as file:
             file.write("\n_EDITED = True\n")
-        after = stamps(package, specs)
+        after = digests(package, specs)
         changed = {code for code in before if after[code] != before[code]}
         assert changed == {spec.code for spec in specs if reruns(spec)}, edited
-        # By content and by time: Snakemake may have its records or not.
-        assert all(after[code][0] != before[code][0] for code in changed)
-        assert all(after[code][1] > before[code][1] for code in changed)
         before = after
-
-
-def test_stamps_of_many_modules_are_files_that_processes_share(package):
-    modules, folder = modules_of(package / "algorithms"), package.parent / "code"
-    modules = [f"fedatlas.{module}" for module in modules]
-    with ThreadPoolExecutor(8) as pool:
-        trees = [SourceTree(package).digest for _ in range(8)]
-        found = set(pool.map(lambda digest: Stamps(folder.parent, digest).of(*modules), trees))
-    files = {written(package, name) for name in found}
-    assert set(folder.iterdir()) == files
-    assert Path(*files).read_text() == trees[0](*modules) + "\n"
-    assert Stamps(folder.parent, trees[0]).of(*modules[1:]) not in found
-
-
-def test_stamps_that_jobs_ask_for_are_written_beforehand(tmp_path):
-    """A stamp that comes while Snakemake builds its graph counts as missing."""
-    plan = build_plan(Path("config"))
-    stamped = Stamps(tmp_path, lambda *modules: "digest")
-    stamped.write_all(plan)
-    before = set((tmp_path / "code").iterdir())
-    asked = [getattr(results, name) for name in dir(results) if name.endswith("_code")]
-    assert len(asked) > 3
-    for code in asked:
-        for name, experiment in plan.experiments.items():
-            if code is results.landscape_code and experiment.landscape is None:
-                continue
-            if code is results.budgets_code and experiment.budgets is None:
-                continue
-            stamped.of(*code(plan, name))
-    assert set((tmp_path / "code").iterdir()) == before
 
 
 # What is compiled, kept on disk.

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from fedatlas.errors import FedatlasError
-from fedatlas.plan.closure import code_digest
+from fedatlas.plan.code import code_digest
 from fedatlas.plan.kept import kept_runs
 from fedatlas.schema.experiment_files import Head
 
@@ -32,7 +32,7 @@ def kept(tmp_path):
             experiment, run = name.split("/")
             folder = tmp_path / "experiments" / experiment / "traces" / run
             folder.mkdir(parents=True, exist_ok=True)
-        return json.loads(kept_runs(PLAN, dict(selected), tmp_path))
+        return kept_runs(PLAN, dict(selected), tmp_path)
 
     return of
 

@@ -12,7 +12,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.federations.parties.measured import KEPT, Measured, Staleness, fitted_network
 from fedatlas.federations.parties.messages import TIMED, RoundLog
 from fedatlas.figures.studies import draw_validation
-from fedatlas.plan.training import cores
+from fedatlas.plan.jobs import cores
 from fedatlas.schema.partitions import VerticalPartition
 from fedatlas.studies.validation import Pair, Run, read_pairs, tabulate
 from small_federations import specification

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fedatlas.plan import data, results, specifications, training
+from fedatlas.plan import jobs, results
 from fedatlas.plan.build import build_plan
 from fedatlas.plan.places import RESULTS
 from fedatlas.plan.selected import Selected, targets
@@ -69,7 +69,7 @@ def test_files_of_an_experiment_follow_from_its_keys(plan, experiment, made):
 
 def test_a_training_job_waits_for_what_vouches_for_every_trial(plan):
     for spec in plan.runs.values():
-        found = training.inputs(spec)
+        found = jobs.inputs(spec)
         assert all(len(files) == len(set(files)) for files in found.values())
         slugs = {spec.partition.of_seed(seed).slug for seed in spec.seeds}
         assert {Path(file).parent.name for file in found["manifests"]} == slugs
@@ -82,24 +82,24 @@ def test_splits_are_scaled_by_the_training_split_only_where_the_catalogue_says(p
         for split in dataset.splits:
             train = [f"{RESULTS}/data/{name}/train.parquet"]
             expected = train if dataset.scaled_by_train and split != "train" else []
-            assert data.scaled_by(plan.catalogue, name, split) == expected
+            assert jobs.scaled_by(plan.catalogue, name, split) == expected
 
 
 def test_prose_does_not_decide_how_data_are_read(plan):
-    told = json.loads(data.reading(plan.catalogue, "a9a", "train"))
+    told = json.loads(jobs.reading(plan.catalogue, "a9a", "train"))
     assert told["rows"] == 32561 and not {"title", "licence", "citation"} & set(told)
 
 
 def test_specifications_hold_the_keys_that_commands_ask_for(plan):
     name = "demo-fedpage"
-    assert set(specifications.claims(plan, name)) == {
+    assert set(results.claims_spec(plan, name)) == {
         "experiment",
         "paper",
         "claims",
         "looks",
     }
-    assert set(specifications.figure(plan, name)) == {"title", "runs", "figure"}
-    privacy = specifications.privacy(plan, "dpgt-audit", "privacy_audit")
+    assert set(results.figure_spec(plan, name)) == {"title", "runs", "figure"}
+    privacy = results.privacy_spec(plan, "dpgt-audit", "privacy_audit")
     assert set(privacy) == {"privacy_audit", "runs"}
 
 

@@ -12,7 +12,7 @@ from fedatlas.architectures import architecture, architecture_names
 from fedatlas.cli import app
 from fedatlas.errors import FedatlasError
 from fedatlas.plan.build import build_plan
-from fedatlas.plan.closure import SourceTree, code_digest, import_closure
+from fedatlas.plan.code import SourceTree, code_digest, import_closure
 from fedatlas.plan.places import catalogue_files, find_projects
 from fedatlas.projects import VARIABLE, added_sources, projects
 from fedatlas.schema.experiment_files import read_experiments

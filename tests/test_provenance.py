@@ -85,7 +85,7 @@ runs:
     hyper_parameters: {local_steps: 2, batch_size: 10, step_size: 0.1}
 """
 TUNED = """
-like: demo-settings
+extends: demo-settings
 figure: {measurement: suboptimality}
 seeds: [3, 4]
 runs:

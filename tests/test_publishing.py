@@ -33,7 +33,7 @@ from fedatlas.files import canonical_json, file_digest, write_text
 from fedatlas.pages.repository import data_card
 from fedatlas.pages.steps import write_explorer
 from fedatlas.plan.build import build_plan
-from fedatlas.plan.closure import code_digest
+from fedatlas.plan.code import code_digest
 from fedatlas.store import publishing, results_atlas
 from fedatlas.store.compared import AtlasComparison
 from fedatlas.store.crate import read_citation, revision

@@ -611,7 +611,7 @@ def test_links_lead_to_what_the_workflow_makes(case):
 def test_runs_of_another_experiment_are_read_there(case):
     add_table(case)
     shows = """
-like: fmgda-small
+extends: fmgda-small
 title: "Shown again"
 runs_of: fmgda-small
 only: [fmgda]

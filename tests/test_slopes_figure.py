@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from fedatlas.evaluation.selection import Choice
 from fedatlas.figures.style import Shown
-from fedatlas.plan import results, specifications
+from fedatlas.plan import results
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.claims import Claim
 from fedatlas.schema.experiments import Experiment
@@ -145,9 +145,9 @@ def test_figures_without_slopes_are_refused(declared, message):
 
 def test_a_figure_depends_on_the_claims_that_it_draws_and_on_their_judges():
     plan = build_plan(CONFIG)
-    drawn = specifications.figure(plan, "tdcd-rates-a9a")["claims"]
+    drawn = results.figure_spec(plan, "tdcd-rates-a9a")["claims"]
     assert drawn[0]["id"] == "remark-5"
-    assert "claims" not in specifications.figure(plan, "tdcd-fig6-fashion-mnist")
+    assert "claims" not in results.figure_spec(plan, "tdcd-fig6-fashion-mnist")
     modules = results.drawing_code(plan, "tdcd-rates-a9a")
     assert "fedatlas.evaluation.claims.slope" in modules
     assert results.drawing_code(plan, "tdcd-fig6-fashion-mnist") == [

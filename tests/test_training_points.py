@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.horizontal.problem import HorizontalProblem
-from fedatlas.plan import training as jobs
+from fedatlas.plan import jobs
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.runs import Points
 from fedatlas.store.trace import read_trace

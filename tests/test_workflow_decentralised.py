@@ -49,7 +49,7 @@ selection: {measurement: train_accuracy}
 figure: {measurement: test_accuracy_of_agents, costs: [round], points: selected}
 """,
     "spent": """
-like: demo-small
+extends: demo-small
 title: "What its runs spend"
 trained: false
 budgets: {samples: 400, dimension: 4538, last_horizon: 8}

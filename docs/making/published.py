@@ -8,7 +8,7 @@ import xarray as xr
 from fedatlas.evaluation.selection import choices
 from fedatlas.evaluation.verdicts import Verdict, read_verdicts, whole_claims
 from fedatlas.figures.style import Shown, draw
-from fedatlas.plan import specifications
+from fedatlas.plan import results
 from fedatlas.plan.build import Plan
 from fedatlas.schema.models import read_json, validated
 from fedatlas.schema.runs import Selection
@@ -65,7 +65,7 @@ class Published:
         for name in self.drawable:
             file = folder / f"{name}.svg"
             if not file.exists() or file.stat().st_mtime < newest:
-                title = specifications.heading(self._plan, name)["title"]
+                title = results.heading_spec(self._plan, name)["title"]
                 draw([file], self._plan.experiments[name].figure.compose, title, self._shown(name))
 
     def _owner(self, name: str) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fedatlas.errors import FedatlasError
 from fedatlas.plan.build import Plan
-from fedatlas.plan.closure import code_digest
+from fedatlas.plan.code import code_digest
 from fedatlas.schema.models import read_json
 
 

@@ -6,7 +6,8 @@ place: those that its command, or the workflow that uses this one as a module, n
 """
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -67,8 +68,8 @@ def catalogue_files() -> list[Path]:
 def folder_of_results(workflow: Any) -> str:
     """The folder that Snakemake puts in place of `RESULTS`, below the prefix of a module if any.
 
-    workflow: Snakemake's, while it reads the Snakefile. FedatlasError for a prefix and an absolute
-    folder at once, which Snakemake joins in two ways.
+    workflow: Snakemake's, while it reads the Snakefile. FedatlasError for a file in its place, and
+    for a prefix and an absolute folder at once, which Snakemake joins in two ways.
     """
     prefixed = workflow.modifier.path_modifier.replace_prefix
     applied = workflow.pathvars.apply
@@ -78,6 +79,8 @@ def folder_of_results(workflow: Any) -> str:
             f"pathvars: results: '{applied(RESULTS)}' and the module's prefix make two folders, "
             f"{named} and {joined}: name a folder below the working directory, or no prefix"
         )
+    if Path(named).exists() and not Path(named).is_dir():
+        raise FedatlasError(f"{named} is a file, but must be a folder: move it away")
     return named
 
 
@@ -114,3 +117,19 @@ def _installed(name: str, package: str) -> Path:
             f"folder holds one of {', '.join(_PARTS)}: repair or uninstall it"
         )
     return Path(folders[0]).resolve()
+
+
+CONSTRAINTS = {
+    "collection": r"[a-z0-9-]+",
+    "dataset": r"[A-Za-z0-9.-]+",
+    "experiment": r"[a-z0-9-]+",
+    "partition": r"[A-Za-z0-9._-]+",
+    "point": r"[A-Za-z0-9._+-]+",
+    "run": r"[A-Za-z0-9._+-]+",
+    "split": r"[A-Za-z0-9.-]+",
+}
+
+
+def one_of(names: Iterable[str]) -> str:
+    """A constraint that admits these names only."""
+    return "|".join(re.escape(name) for name in sorted(names)) or "(?!)"

@@ -1,11 +1,15 @@
-"""What is made of one experiment: its files, and what they are made from."""
+"""What is made of one experiment: its files, what they are made from, and what steps are told.
+
+A step runs again when what it is told changes.
+"""
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from fedatlas.architectures import architecture_module
 from fedatlas.plan.build import Plan, validated_partitions
-from fedatlas.plan.data import shards
+from fedatlas.plan.jobs import shards
 from fedatlas.plan.places import RESULTS
 from fedatlas.schema.claims import Claim
 from fedatlas.schema.figures import figure_module
@@ -108,3 +112,72 @@ def budgets_code(plan: Plan, experiment: str) -> list[str]:
     """The methods whose privacy budgets are computed."""
     methods = sorted({spec.algorithm for spec in plan.runs_of(experiment)})
     return [f"fedatlas.algorithms.{name}" for name in methods]
+
+
+def keys_spec(plan: Plan, name: str, *declared: str, **more: object) -> dict[str, Any]:
+    """These keys of an experiment with their values, and more beside them."""
+    return plan.experiments[name].model_dump(mode="json", include={*declared}) | more
+
+
+def selection_spec(plan: Plan, name: str) -> dict[str, Any]:
+    """How points are chosen, and which runs are tuned elsewhere with what they declare."""
+    experiment = plan.experiments[name]
+    tuned = {
+        run: {"experiment": each.tuned_in, "declared": [*each.hyper_parameters, *each.grid]}
+        for run, each in experiment.runs.items()
+        if each.tuned_in and experiment.trained
+    }
+    return keys_spec(plan, name, "selection", tuned=tuned)
+
+
+def claims_spec(plan: Plan, name: str) -> dict[str, Any]:
+    """What verdicts depend on besides traces and the selection."""
+    return keys_spec(plan, name, "paper", "claims", "looks", experiment=name)
+
+
+def figure_spec(plan: Plan, name: str) -> dict[str, Any]:
+    """What a figure depends on besides traces."""
+    experiment = plan.experiments[name]
+    drawn = [claim.model_dump(mode="json") for claim in experiment.drawn_claims]
+    more = {"claims": drawn} if drawn else {}
+    return titles_spec(plan, name) | keys_spec(plan, name, "figure", **more)
+
+
+def graphs_spec(plan: Plan, name: str) -> dict[str, Any]:
+    """What a drawing of graphs depends on."""
+    return heading_spec(plan, name) | keys_spec(plan, name, "graphs", agents=plan.agents_of(name))
+
+
+def privacy_spec(plan: Plan, name: str, study: str) -> dict[str, Any]:
+    """What a study of the privacy of all runs depends on; study: its key in the experiment."""
+    runs = [spec.model_dump(mode="json") for spec in plan.runs_of(name)]
+    return keys_spec(plan, name, study, runs=runs)
+
+
+def validation_spec(plan: Plan, name: str) -> dict[str, Any]:
+    """What the comparison of processes with the simulated network depends on besides shards."""
+    experiment = plan.experiments[name]
+    declared = experiment.validation
+    assert declared is not None
+    network = declared.network or experiment.network
+    assert network is not None
+    runs = declared.model_dump(mode="json", exclude={"parties", "active", "network"})
+    objective = experiment.objective.model_dump(mode="json")
+    network_keys = network.model_dump(mode="json")
+    return {"validation": {"objective": objective, "network": network_keys, **runs}}
+
+
+def titles_spec(plan: Plan, name: str) -> dict[str, Any]:
+    """What a figure of a study says."""
+    return heading_spec(plan, name) | {"runs": plan.run_titles(name)}
+
+
+def heading_spec(plan: Plan, name: str) -> dict[str, Any]:
+    """What stands above an experiment's figures."""
+    experiment = plan.experiments[name]
+    return {"title": f"{experiment.title} — {experiment.source}"}
+
+
+def trees_spec(plan: Plan, name: str) -> dict[str, Any]:
+    """What a drawing of aggregation trees depends on."""
+    return {"parties": keys_spec(plan, name, "partition")["partition"]["parties"]}

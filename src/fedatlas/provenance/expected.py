@@ -8,7 +8,7 @@ from typing import Any
 
 from fedatlas.errors import FedatlasError
 from fedatlas.plan.build import Plan
-from fedatlas.plan.closure import code_digest
+from fedatlas.plan.code import code_digest
 from fedatlas.provenance.findings import (
     LEFTOVER,
     MAKE_AGAIN,

@@ -45,7 +45,7 @@ from fedatlas.extensions import relative_path
 from fedatlas.federations.context import FederationContext, open_context, shard_files
 from fedatlas.federations.shards import client_sizes
 from fedatlas.files import canonical_json, text_digest, write_text
-from fedatlas.plan.closure import code_digest
+from fedatlas.plan.code import code_digest
 from fedatlas.schema.objectives import LinearObjective, NetworkObjective
 from fedatlas.schema.partitions import AXES
 from fedatlas.schema.runs import RunSpec

@@ -17,7 +17,7 @@ from numba.core.serialize import dumps
 
 from fedatlas.errors import FedatlasError
 from fedatlas.files import text_digest, write_atomically
-from fedatlas.plan.closure import code_digest
+from fedatlas.plan.code import code_digest
 
 _SUM = sha256().digest_size
 
