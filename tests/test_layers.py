@@ -7,7 +7,7 @@ import ast
 from functools import cache
 from pathlib import Path
 
-SOURCE = Path(__file__).parent.parent / "src"
+SOURCE = Path(__file__).parent.parent / "src" / "fedatlas"
 LONGEST_FILE = 500
 
 # Lowest first: a module imports from its own layer and from lower ones.
@@ -40,7 +40,7 @@ LAYERS = (
 
 
 def module_name(path: Path) -> str:
-    parts = path.relative_to(SOURCE).with_suffix("").parts[1:]
+    parts = path.relative_to(SOURCE).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1:] == ("__init__",) else parts)
 
 

@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 
 from fedatlas import __version__
-from fedatlas.cli import looking, new, provenance, published, run, step
+from fedatlas.cli import looking, new, published, run, step
 from fedatlas.errors import FedatlasError
 from fedatlas.extensions import describe_place
 from fedatlas.plain_text import printable, say
@@ -29,7 +29,7 @@ WANTED: dict[str, tuple[Callable[..., None], ...]] = {
     "Run": (run.run, new.new),
     "Look": (looking.list_experiments, looking.summary, looking.power, published.compare),
     "Pass on": (published.publish, published.export, published.data_card, published.coverage),
-    "Check": (provenance.verify, provenance.diff, looking.spec),
+    "Check": (looking.verify, looking.diff, looking.spec),
 }
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 for panel, commands in WANTED.items():

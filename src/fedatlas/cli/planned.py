@@ -2,21 +2,20 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fedatlas.cli.steps import BEGINS
+from fedatlas.steps import STEPS
 
 _EXPERIMENT = re.compile(r"(?:^|/)experiments/([^/]+)/(.+)$")
 _NAMED = 4  # runs of an experiment, at most; more are counted
-# Of an experiment, in this order, before others that it may ask for.
-_FILES = {
-    "selection.json": "choice of points",
-    "table.csv": "table",
-    "figure.svg": "figure",
-    "figure.png": "figure",
-    "claims.csv": "verdicts",
+# Files of an experiment whose contents have a short name; others are named as they are.
+_HOLD = {
+    file.name: file.holds
+    for name in ("select_points", "tabulate_results", "draw_figure", "judge_claims")
+    for file in STEPS[name].files()
+    if file.holds
 }
 # What is no experiment's, by the folder in which it lies.
 _SHARED = {
@@ -37,6 +36,7 @@ _REASONS = (
     ("Forced execution", "forced"),
 )
 _FOLLOWS = "follows from the above"
+NOTHING = "Nothing to do: all is made, and up to date."
 
 
 class PlannedJob(NamedTuple):
@@ -59,30 +59,10 @@ class PlannedJob(NamedTuple):
         return [name for name in names if "/traces/" in name]
 
 
-def planned_jobs(lines: Iterable[str]) -> tuple[list[PlannedJob], list[str]]:
-    """The jobs of a dry run's lines, and the lines that are of no job."""
-    jobs: dict[tuple[str, tuple[str, ...]], PlannedJob] = {}
-    others: list[str] = []
-    rule, outputs = "", tuple[str, ...]()
-    for line in lines:
-        if begins := BEGINS.match(line):
-            rule, outputs = begins[1], ()
-        elif not line.startswith("    "):
-            rule = ""
-            others.append(line)
-        elif rule:
-            key, _, value = line.strip().partition(": ")
-            if key == "output":
-                outputs = tuple(name.removesuffix(" (update)") for name in value.split(", "))
-            elif key == "reason" and outputs:  # targets make nothing
-                jobs[rule, outputs] = PlannedJob(rule, outputs, value)
-    return list(jobs.values()), others
-
-
 def format_planned(jobs: Sequence[PlannedJob]) -> list[str]:
     """Lines that say what the jobs would make, and why."""
     if not jobs:
-        return ["Nothing to do: all is made, and up to date."]
+        return [NOTHING]
     experiments: dict[str, list[PlannedJob]] = {}
     shared: list[PlannedJob] = []
     for job in jobs:
@@ -131,9 +111,9 @@ def _files(jobs: Sequence[PlannedJob]) -> list[str]:
 
 
 def _in_words(files: Sequence[str]) -> list[str]:
-    """Files of an experiment by what they are; a drawing of two formats once."""
-    usual = dict.fromkeys(told for name, told in _FILES.items() if name in files)
-    others = sorted(name for name in files if name not in _FILES and not name.endswith(".png"))
+    """Files of an experiment by what they hold; a drawing of two formats once."""
+    usual = [holds for name, holds in _HOLD.items() if name in files]
+    others = sorted(name for name in files if name not in _HOLD and not name.endswith(".png"))
     return [*usual, *others]
 
 

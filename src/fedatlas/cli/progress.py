@@ -1,21 +1,92 @@
-"""What a running Snakemake prints, in short: a bar with the time left, and what else matters."""
+"""What a running Snakemake tells of itself, in short: a bar with the time left, and failures.
 
+Snakemake hands its events to a logger plugin: see `snakemake_logger_plugin_fedatlas`. Fields of an
+event are attributes of its record.
+"""
+
+import re
 import time
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from logging import ERROR, WARNING, LogRecord
+from statistics import fmean
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TimeElapsedColumn
 from rich.text import Text
+from snakemake.common import NOTHING_TO_BE_DONE_MSG
 
-from fedatlas.cli.steps import Steps
+from fedatlas.cli.planned import NOTHING, PlannedJob, format_planned
 from fedatlas.plain_text import printable, say_on
 
 # Where there is no terminal to draw on: after so much of all steps, or so many seconds.
 _TOLD_EVERY, _SECONDS = 0.1, 60.0
+_SHOWN = 2  # steps that run, by name
+_OF = re.compile(r"experiments/([^/]+)/|/raw/([^,]+)")
+_TRACE = re.compile(r"experiments/([^/]+)/traces/([^/]+)/([^/]+)\.nc")
+#: Seconds that a step which trains nothing is expected to take before its kind is measured: it
+#: starts Python, reads and writes. For training there is no such number: it takes seconds or hours.
+OTHER_SECONDS = 5.0
+#: A step that takes longer than those before it may take this much longer than it has so far.
+_LONGER = 1.25
+
+# Where the workflow reads its configuration. What is wrong there is the message's own line.
+_FRAME = re.compile(
+    r'^(WorkflowError:$|(WorkflowError in|  File) "?(file )?".*/rules/common\.smk", line \d+.*)\n?',
+    re.M,
+)
 
 
-class _Said(ProgressColumn):
-    """Words that are asked for anew each second, whether or not Snakemake has printed anything."""
+@dataclass
+class Steps:
+    """A workflow's steps, by its events so far. total is 0 until it is known.
+
+    counts, taken: as `seconds_left` takes them. running: number of a job → its rule, how people
+    call it, and when it began, in seconds.
+    """
+
+    done: int = 0
+    total: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+    taken: dict[str, list[float]] = field(default_factory=dict)
+    running: dict[int, tuple[str, str, float]] = field(default_factory=dict)
+
+    def count(self, stats: Mapping[str, int]) -> None:
+        """Take in how many steps each rule has, and all have."""
+        self.total = stats.get("total", 0)
+        for rule, number in stats.items():
+            if rule != "total":
+                self.counts[kind_of(rule)] = self.counts.get(kind_of(rule), 0) + number
+
+    def begin(self, job: int, rule: str, outputs: Sequence[str], now: float) -> None:
+        """Take in a step that begins."""
+        self.running[job] = (rule, _named(rule, outputs), now)
+
+    def end(self, job: int, now: float) -> None:
+        """Take in a step that is done."""
+        if job in self.running:
+            rule, _, began = self.running.pop(job)
+            self.taken.setdefault(kind_of(rule), []).append(now - began)
+
+    def names(self) -> str:
+        """The steps that run, those that run for longest first."""
+        counts = Counter(name for _, name, _ in list(self.running.values()))
+        names = [f"{number} × {name}" if number > 1 else name for name, number in counts.items()]
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        return ", ".join(names[:_SHOWN]) + more
+
+    def seconds_left(self, now: float, cores: int) -> float | None:
+        """About how long the rest takes; None while nothing is known."""
+        ages: dict[str, list[float]] = {}
+        for rule, _, began in list(self.running.values()):
+            ages.setdefault(kind_of(rule), []).append(now - began)
+        return seconds_left(self.counts, self.taken, ages, cores) if self.done else None
+
+
+class _Words(ProgressColumn):
+    """Words that are asked for anew each second, whether or not anything has happened."""
 
     def __init__(self, say: Callable[[], str]) -> None:
         super().__init__()
@@ -25,39 +96,194 @@ class _Said(ProgressColumn):
         return Text(printable(self._say()), overflow="ellipsis", no_wrap=True)
 
 
-def shown_with_a_bar(lines: Iterable[str], console: Console, cores: int) -> None:
-    """Show Snakemake's lines until they end: a bar on a terminal, else tenths.
+class Display:
+    """Shows a run: a bar on a terminal, else tenths of its steps; of a dry run the plan at its end.
 
-    cores: how many steps may run at once.
+    quiet: only what went wrong. to_errors: on standard error.
     """
-    steps, told = Steps(), 0.0
-    began = last = time.monotonic()
 
-    def left() -> str:
-        seconds = steps.seconds_left(time.monotonic(), cores)
+    def __init__(
+        self,
+        *,
+        dry_run: bool = False,
+        quiet: bool = False,
+        to_errors: bool = True,
+        console: Console | None = None,
+    ) -> None:
+        self._steps, self._cores, self._told = Steps(), 1, 0.0
+        self._dry_run, self._quiet = dry_run, quiet
+        self._planned: list[PlannedJob] = []
+        self._failed = False
+        self._began = self._last = time.monotonic()
+        self._console = console or Console(stderr=to_errors)
+        steps = self._steps
+        columns = (
+            BarColumn(20),
+            _Words(lambda: f"{steps.done}/{steps.total} steps" if steps.total else "plans"),
+            TimeElapsedColumn(),
+            _Words(self._left),
+            _Words(steps.names),
+        )
+        shows = self._console.is_terminal and not dry_run and not quiet
+        self._bar = Progress(
+            *columns, console=self._console, disable=not shows, refresh_per_second=1
+        )
+        self._task = self._bar.add_task("", total=None)
+
+    def heed(self, record: LogRecord) -> None:
+        """Take in an event; print what a person should see of it."""
+        event, now = str(getattr(record, "event", "")), time.monotonic()
+        if take := _EVENTS.get(event):
+            take(self, record, now)
+        elif record.msg == NOTHING_TO_BE_DONE_MSG:
+            self._print(NOTHING)
+        elif not event and record.levelno >= WARNING and not self._failed:
+            self._print(str(record.msg), wrong=record.levelno >= ERROR)
+
+    def end(self) -> None:
+        """Take the bar away; of a dry run, print what would be made and why."""
+        self._bar.stop()
+        planned, self._planned = self._planned, []  # Python closes handlers once more
+        for line in format_planned(planned) if planned and not self._failed else ():
+            self._print(line)
+
+    def _print(self, line: str, *, wrong: bool = False) -> None:
+        if line and (wrong or not self._quiet):
+            say_on(self._console, line)
+
+    def _left(self) -> str:
+        seconds = self._steps.seconds_left(time.monotonic(), self._cores)
         return "" if seconds is None else f"about {_clock(seconds)} left"
 
-    columns = (
-        BarColumn(20),
-        _Said(lambda: f"{steps.done}/{steps.total} steps" if steps.total else "reads the workflow"),
-        TimeElapsedColumn(),
-        _Said(left),
-        _Said(steps.running),
-    )
-    shows = console.is_terminal
-    with Progress(*columns, console=console, disable=not shows, refresh_per_second=1) as progress:
-        bar = progress.add_task("", total=None)
-        for line in lines:
-            now = time.monotonic()
-            if (text := steps.heed(line.rstrip("\n"), now)) is not None:
-                say_on(console, text)
-            progress.update(bar, completed=steps.done, total=steps.total or None)
-            share = steps.done / steps.total if steps.total else 0.0
-            due = share >= told + _TOLD_EVERY or (share > told and now >= last + _SECONDS)
-            if not shows and due:
-                told, last = share, now
-                said = f"{steps.done} of {steps.total} steps, {_clock(now - began)} so far"
-                say_on(console, ", ".join(filter(None, (said, left()))))
+    def _starts(self, record: LogRecord, now: float) -> None:
+        self._bar.start()
+
+    def _counts(self, record: LogRecord, now: float) -> None:
+        if not self._steps.total:
+            self._steps.count(record.stats)  # type: ignore[attr-defined]
+
+    def _provides(self, record: LogRecord, now: float) -> None:
+        self._cores = vars(record).get("cores") or vars(record).get("nodes") or self._cores
+
+    def _job_begins(self, record: LogRecord, now: float) -> None:
+        job: dict[str, Any] = vars(record)
+        # What a job may keep is marked.
+        outputs = [name.removesuffix(" (update)") for name in job["output"]]
+        if self._dry_run:
+            if outputs:  # targets make nothing
+                self._planned.append(PlannedJob(job["rule_name"], tuple(outputs), job["reason"]))
+        else:
+            self._steps.begin(job["jobid"], job["rule_name"], outputs, now)
+
+    def _job_ends(self, record: LogRecord, now: float) -> None:
+        self._steps.end(record.job_id, now)  # type: ignore[attr-defined]
+
+    def _job_fails(self, record: LogRecord, now: float) -> None:
+        """Say where; the Snakefile tells more at the end."""
+        job: dict[str, Any] = vars(record)
+        self._failed = True
+        self._steps.running.pop(job.get("jobid", -1), None)
+        members = job.get("job_error_info", [job])  # of a group
+        logs = [log for member in members for log in member["log"]]
+        self._print(f"A job failed, see {', '.join(logs)}", wrong=True)
+
+    def _progresses(self, record: LogRecord, now: float) -> None:
+        steps = self._steps
+        steps.done, steps.total = record.done, record.total  # type: ignore[attr-defined]
+        self._bar.update(self._task, completed=steps.done, total=steps.total)
+        share = steps.done / steps.total
+        due = share >= self._told + _TOLD_EVERY or now >= self._last + _SECONDS
+        if self._bar.disable and due:
+            self._told, self._last = share, now
+            said = f"{steps.done} of {steps.total} steps, {_clock(now - self._began)} so far"
+            self._print(", ".join(filter(None, (said, self._left()))))
+
+    def _errs(self, record: LogRecord, now: float) -> None:
+        """Print what ended the workflow, but not that commands of jobs failed: these have logs."""
+        kind = record.exception  # type: ignore[attr-defined]
+        if kind == "LockException":
+            from fedatlas.cli.run import format_lock
+
+            self._print(f"Cannot run: {format_lock()}", wrong=True)
+        elif not self._failed and kind != "CalledProcessError":
+            self._print(_FRAME.sub("", str(record.msg)).rstrip(), wrong=True)
+        self._failed = True
+
+
+_EVENTS: Mapping[str, Callable[[Display, LogRecord, float], None]] = {
+    "workflow_started": Display._starts,
+    "run_info": Display._counts,
+    "resources_info": Display._provides,
+    "job_info": Display._job_begins,
+    "job_finished": Display._job_ends,
+    "job_error": Display._job_fails,
+    "group_error": Display._job_fails,
+    "progress": Display._progresses,
+    "error": Display._errs,
+}
+
+
+def kind_of(rule: str) -> str:
+    """Steps of a kind take about as long as each other: the parts that an experiment trains in."""
+    return re.sub(r"_\d+$", "", rule)
+
+
+def trains(kind: str) -> bool:
+    """Whether steps of this kind train; in a module, a prefix stands before the rule's name."""
+    return re.search(r"(^|_)train_", kind) is not None
+
+
+def seconds_left(
+    counts: Mapping[str, int],
+    taken: Mapping[str, Sequence[float]],
+    running: Mapping[str, Sequence[float]],
+    cores: int,
+) -> float | None:
+    """About the seconds until all steps are done; None while training is to come, none measured.
+
+    By kind: counts, how many steps there are in all; taken, how long those took that are done;
+    running, for how long those that run have run.
+    """
+    work, longest = 0.0, 0.0
+    for kind, count in counts.items():
+        ages = running.get(kind, ())
+        waiting = max(0, count - len(taken.get(kind, ())) - len(ages))
+        if not waiting and not ages:
+            continue
+        usual = _usual(kind, taken)
+        if usual is None:
+            return None
+        rest = [max(usual, _LONGER * age) - age for age in ages]
+        work += sum(rest) + waiting * usual
+        longest = max(longest, usual if waiting else 0.0, *rest)
+    # No step is shared by cores here: the rest cannot end before its longest step.
+    return max(work / cores, longest)
+
+
+def _usual(kind: str, taken: Mapping[str, Sequence[float]]) -> float | None:
+    """What a step of this kind takes: the mean of its kind, else of all kinds that likewise train.
+
+    Each kind counts once there: a hundred short steps say little of a long one.
+    """
+    if own := taken.get(kind):
+        return fmean(own)
+    others = [fmean(of) for other, of in taken.items() if of and trains(other) == trains(kind)]
+    if trains(kind):
+        return fmean(others) if others else None
+    return fmean([OTHER_SECONDS, *others])
+
+
+def _named(rule: str, outputs: Sequence[str]) -> str:
+    """A step for people: of training, the run, or the experiment and the part of it."""
+    traces = [found.groups() for name in outputs if (found := _TRACE.search(name))]
+    if len(traces) == 1:
+        experiment, run, point = traces[0]
+        return f"training {experiment}/{run}" + ("" if point == "only" else f"/{point}")
+    if traces:
+        part = rule.rpartition("_")[2]
+        return f"training {traces[0][0]}, part {part} ({len(traces)} points)"
+    of = _OF.search(", ".join(outputs))
+    return f"{rule} {of[1] or of[2]}" if of else rule
 
 
 def _clock(seconds: float) -> str:

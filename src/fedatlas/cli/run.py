@@ -7,7 +7,6 @@ import shlex
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -16,8 +15,6 @@ import typer
 
 from fedatlas.plain_text import say
 from fedatlas.schema.config import home_expanded
-
-_TRAINS = ["fedatlas", "train-points"]
 
 
 def run(
@@ -53,9 +50,6 @@ def run(
     ] = None,
 ) -> None:
     """Run experiments: figures, verdicts, the atlas; all that they need first."""
-    from rich.console import Console
-
-    from fedatlas.cli.progress import shown_with_a_bar
     from fedatlas.errors import FedatlasError
     from fedatlas.interruption import HandingOn
     from fedatlas.schema.config import check_device
@@ -66,7 +60,8 @@ def run(
         raise FedatlasError(f"--device '{device}': {error}") from None
     if mirror and not mirror.is_dir():
         raise FedatlasError(f"--mirror: {mirror} is not a folder")
-    command = ["snakemake", *_elsewhere(), "--cores", str(cores), *(option or ())]
+    command = ["snakemake", *_elsewhere(), "--logger", "fedatlas", "--cores", str(cores)]
+    command += option or ()
     command += ["--dry-run"] if dry_run else []
     command += ["--config", *settings_of(experiments, mirror, device, seeds)]
     say(shlex.join(command))
@@ -74,20 +69,11 @@ def run(
         process = subprocess.Popen(
             [sys.executable, "-m", *command],
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
             process_group=0,  # with all jobs
         )
         signals.reach(process.pid)
-        assert process.stdout is not None
-        lines = with_locks_explained(process.stdout)
-        if dry_run:
-            status = _say_what_would_run(list(lines), process.wait)
-        else:
-            shown_with_a_bar(lines, Console(), cores)
-            status = process.wait()
+        status = process.wait()
     signals.end()
     if status or dry_run:
         raise typer.Exit(status)
@@ -114,21 +100,6 @@ def settings_of(
     return settings + ([f"device={device}"] if device else [])
 
 
-def _say_what_would_run(lines: list[str], status: Callable[[], int]) -> int:
-    """Print what a dry run would make, and what else it says; its exit status."""
-    from fedatlas.cli.planned import format_planned, planned_jobs
-    from fedatlas.cli.steps import Steps
-
-    jobs, others = planned_jobs(line.rstrip("\n") for line in lines)
-    if ended := status():
-        steps = Steps()
-        heeded = [steps.heed(line, now=0.0) for line in others]
-        say("\n".join(line for line in heeded if line is not None))
-        return ended
-    say("\n".join(format_planned(jobs)))
-    return 0
-
-
 def diverged_of(experiments: list[str]) -> str:
     """Which runs of these experiments diverged: no failure, but nothing that could be judged."""
     from fedatlas.pages.terminal import format_divergence
@@ -136,18 +107,6 @@ def diverged_of(experiments: list[str]) -> str:
 
     tables = sorted(Path("results").glob("experiments/*/table.csv"))
     return format_divergence(file for file in tables if is_named(file.parent.name, experiments))
-
-
-def with_locks_explained(lines: Iterable[str]) -> Iterator[str]:
-    """Snakemake's lines; one that says who runs in place of those about a locked folder."""
-    within = False
-    for line in lines:
-        within = within or line.startswith("Error: Directory cannot be locked. Please")
-        if within and "--unlock argument" in line:
-            within = False
-            yield f"Cannot run: {format_lock()}\n"
-        elif not within and line.strip() != "LockException:":
-            yield line
 
 
 def format_lock() -> str:
@@ -158,7 +117,7 @@ def format_lock() -> str:
     for process in psutil.process_iter(["cmdline", "create_time", "cwd", "ppid"]):
         told = process.info
         words = [Path(word).name for word in told["cmdline"] or () if word != "-m"][1:]
-        runs = "snakemake" in words[:1] or words[:2] in (["fedatlas", "run"], _TRAINS)
+        runs = "snakemake" in words[:1] or words[:2] in (["fedatlas", "run"], ["fedatlas", "step"])
         own = os.getpid() in (process.pid, told["ppid"])
         if runs and not own and told["cwd"] == str(Path.cwd()):
             found.append((told["create_time"], process.pid, shlex.join(words)[:80]))
