@@ -21,7 +21,7 @@ from fedatlas.arithmetic.batched_network import BatchedNetwork
 from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.arithmetic.samples import Clipping, Samples
 from fedatlas.arithmetic.torch_device import DeviceSamples, Minibatch, in_blocks
-from fedatlas.errors import FedatlasError
+from fedatlas.errors import is_shortage
 from fedatlas.federations.decentralised.torch_engine import ClassifyingAgents
 from fedatlas.federations.horizontal.torch_engine import TorchEngine
 from fedatlas.federations.min_max.engine import AucEngine
@@ -29,7 +29,7 @@ from fedatlas.federations.shards import ClientSamples, TieredSamples
 from fedatlas.federations.tiered.hubs import sums_of_others
 from fedatlas.federations.tiered.torch_engine import NetworkSilos
 from fedatlas.schema.objectives import AucObjective, ClassificationObjective, LinearObjective
-from fedatlas.training.failing import explaining_memory, is_out_of_memory
+from fedatlas.training.failing import RunFailedError, naming_run
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -192,18 +192,17 @@ def test_a_batch_that_is_asked_for_in_parts_is_not_kept_whole():
         (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to"), True),
         (RuntimeError("mmap: Cannot allocate memory"), True),
         (RuntimeError("size mismatch"), False),
-        (FedatlasError("out of memory"), False),
     ],
 )
 def test_what_is_about_memory(error, expected):
-    assert is_out_of_memory(error) is expected
+    assert is_shortage(error) is expected
 
 
 LACKING = """
 import resource, numpy, torch
-from fedatlas.training.failing import explaining_memory
+from fedatlas.training.failing import naming_run
 resource.setrlimit(resource.RLIMIT_AS, (4 << 30, resource.RLIM_INFINITY))
-with explaining_memory("e/r/p", "cpu"):
+with naming_run("e/r/p", "cpu"):
     {allocate}
 """
 
@@ -223,5 +222,5 @@ def test_a_lack_of_memory_says_what_to_do(allocate):
 
 
 def test_other_failures_are_left_as_they_are():
-    with pytest.raises(RuntimeError, match="mat1"), explaining_memory("e/r/p", "cpu"):
+    with pytest.raises(RunFailedError, match="mat1"), naming_run("e/r/p", "cpu"):
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")

@@ -17,7 +17,7 @@ from fedatlas.schema.runs import RunSpec
 from fedatlas.store.trace import read_trace, values_digest
 from fedatlas.training import loop, seeds
 from fedatlas.training.optimum import Optimum, write_optimum
-from fedatlas.training.points import train_points
+from fedatlas.training.steps import train_points
 from resuming import without_times
 from small_federations import share_out, small, small_shards
 from workflow_copy import EXPERIMENT, WorkflowCopy

@@ -16,7 +16,7 @@ from fedatlas.store.trace import read_trace
 from fedatlas.training import loop
 from fedatlas.training.failing import RunFailedError
 from fedatlas.training.loop import train
-from fedatlas.training.points import train_points
+from fedatlas.training.steps import train_points
 from resuming import without_times
 from small_federations import small, small_shards
 from workflow_copy import EXPERIMENT, ROOT, WorkflowCopy, targets

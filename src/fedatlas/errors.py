@@ -37,8 +37,11 @@ def is_shortage(error: BaseException) -> bool:
     return any(sign in str(error).lower() for sign in _SHORTAGES)
 
 
-# What libraries say that raise errors of their own: Arrow, HDF5, C++.
-_SHORTAGES = ("malloc of", "memory allocation failed", "allocate memory", "bad_alloc", "thread:")
+# What libraries say that raise errors of their own: Arrow, HDF5, C++, torch, CUDA, the loader.
+_SHORTAGES = (
+    *("malloc of", "memory allocation failed", "allocate memory", "bad_alloc", "thread:"),
+    *("out of memory", "alloc_failed", "could not create a primitive", "failed to map segment"),
+)
 
 
 def similar(name: str, known: Iterable[str]) -> str:

@@ -110,6 +110,8 @@ def _runs(process: int) -> bool:
 
 def _make_temporary(path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir():
+        raise FedatlasError(f"cannot write {path}: there is a folder of that name; move it away")
     # Hidden and with the final suffix: libraries that look at the suffix still work.
     handle, name = tempfile.mkstemp(path.suffix, temporary_prefix(path.stem), path.parent)
     os.close(handle)

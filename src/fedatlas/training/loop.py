@@ -58,12 +58,12 @@ def train(
     checkpoints are kept; then SIGTERM and SIGINT wait until one is written.
     """
     require_writable(output)
-    setting, best = open_context(spec, shards, device), read_optima(spec, optima)
-    return train_in(setting, spec, best, seed_files(setting, spec, best, seeds), output)
+    context, best = open_context(spec, shards, device), read_optima(spec, optima)
+    return train_in(context, spec, best, seed_files(context, spec, best, seeds), output)
 
 
 def seed_files(
-    setting: FederationContext,
+    context: FederationContext,
     spec: RunSpec,
     optima: Mapping[int, float],
     policy: SeedPolicy | None,
@@ -72,36 +72,34 @@ def seed_files(
 
     optima: f* by seed, if sub-optimality is measured.
     """
-    return SeedFiles(policy, setting, spec, build_algorithm(spec), code_digest(*spec.code), optima)
+    return SeedFiles(policy, context, spec, build_algorithm(spec), code_digest(*spec.code), optima)
 
 
 def train_in(
-    setting: FederationContext,
+    context: FederationContext,
     spec: RunSpec,
     optima: Mapping[int, float],
     files: SeedFiles,
     output: Path,
 ) -> xr.Dataset:
-    """Train the seeds that have no result in `files`, in an open setting; write the trace."""
+    """Train the seeds that have no result in `files`, in an open context; write the trace."""
     algorithm = build_algorithm(spec)
-    privacy = setting.privacy(algorithm, spec.rounds)
+    privacy = context.privacy(algorithm, spec.rounds)
     for warning in privacy.warnings:
         log.warning("%s: %s", spec.name, warning)
-    results = files.found
-    if files.missing:
-        log.info("%s: %d of %d seeds are to train", spec.name, len(files.missing), len(spec.seeds))
-        files.require_writable()
-        # Without a policy there is nothing to wait for. With one, a signal after the last round
-        # comes too late: the trace is written.
-        with files.interruption if files.policy else nullcontext():
-            _Run(spec, algorithm, setting, optima, files).train()
-            return _write(setting, spec, optima, algorithm, privacy, results, output)
-    log.info("%s: all seeds have results", spec.name)
-    return _write(setting, spec, optima, algorithm, privacy, results, output)
+    missing = len(files.missing)
+    log.info("%s: %d of %d seeds are to train", spec.name, missing, len(spec.seeds))
+    # Without a policy there is nothing to wait for. With one, a signal after the last round comes
+    # too late: the trace is written.
+    with files.interruption if missing and files.policy else nullcontext():
+        if missing:
+            files.require_writable()
+            _Run(spec, algorithm, context, optima, files).train()
+        return _write(context, spec, optima, algorithm, privacy, files.found, output)
 
 
 def _write(
-    setting: FederationContext,
+    context: FederationContext,
     spec: RunSpec,
     optima: Mapping[int, float],
     algorithm: Algorithm,
@@ -130,7 +128,7 @@ def _write(
         "effective_step_size": algorithm.effective_step_size,
         "privacy_statement": privacy.statement,
         "warnings": canonical_json(list(dict.fromkeys(warnings))),
-        **trace_identity(spec, code_digest(*spec.code), setting.shard_digests, optima),
+        **trace_identity(spec, code_digest(*spec.code), context.shard_digests, optima),
         "device": made[-1]["device"],
         "versions": canonical_json(made[-1]["versions"]),
     }
@@ -211,23 +209,23 @@ class _Run:
         self,
         spec: RunSpec,
         algorithm: Algorithm,
-        setting: FederationContext,
+        context: FederationContext,
         optima: Mapping[int, float],
         files: SeedFiles,
     ) -> None:
         """optima: f* by seed, if sub-optimality is measured."""
-        self.spec, self.algorithm, self.setting = spec, algorithm, setting
+        self.spec, self.algorithm, self.context = spec, algorithm, context
         self.optima, self.files = optima, files
         self.schedule = record_schedule(spec.rounds, spec.record_every)
         self._measuring = 0.0  # seconds, of the seed in progress
 
     def train(self) -> None:
         """Train all seeds that have no result."""
-        missing, setting = list(self.files.missing), self.setting
+        missing, context = list(self.files.missing), self.context
         made: dict[str, Any] = {
-            "device": setting.device,
-            "versions": versions(setting) | setting.accelerator,
-            "warnings": self._warm_up(setting.seed_run(missing[0]), missing[0]),
+            "device": context.device,
+            "versions": versions(context) | context.accelerator,
+            "warnings": self._warm_up(context.seed_run(missing[0]), missing[0]),
         }
         progress = _Progress(self.spec.name, self.spec.rounds * len(missing))
         for number, seed in enumerate(missing):
@@ -266,7 +264,7 @@ class _Run:
         warnings = [str(bound) for bound in bounds if bound.exceeded]
         for warning in warnings:
             log.warning("%s: %s", self.spec.name, warning)
-        random = self.setting.random(seed)
+        random = self.context.random(seed)
         state = self.algorithm.start(problem, network, trial.x0)
         for round_number in range(2):
             state = self.algorithm.round(state, problem, network, random.at(round_number))
@@ -292,30 +290,30 @@ class _Run:
 
     def _start(self, seed: int) -> str:
         """A digest of all that a seed begins with, but for random numbers."""
-        x0, engine = self.setting.seed_run(seed).x0, self.setting.engine
+        x0, engine = self.context.seed_run(seed).x0, self.context.engine
         arrays = {str(place): engine.numpy(array) for place, array in enumerate(_arrays(x0))}
-        shards, optimum = self.setting.shard_digests[seed], self.optima.get(seed)
+        shards, optimum = self.context.shard_digests[seed], self.optima.get(seed)
         return content_digest(canonical_json([shards, optimum]), arrays)
 
     def _train_seed(
         self, seed: int, result: SeedResult, resumed: Position | None, progress: _Progress
     ) -> None:
         """Train all rounds of a seed, or those after a position; its result grows."""
-        trial = self.setting.seed_run(seed)
+        trial = self.context.seed_run(seed)
         problem, network = trial.problem, trial.network
-        random = self.setting.random(seed)
+        random = self.context.random(seed)
         state = self.algorithm.start(problem, network, trial.x0)
         first_record, done, wall_time = 0, 0, 0.0
         if resumed is not None:
             log.info("%s: resuming seed %d after round %d", self.spec.name, seed, resumed.round)
             first_record, done, wall_time = resumed.record, resumed.round, resumed.wall_time
             random.drawn = resumed.drawn
-            state = restore_state(state, resumed.state, self.setting.engine.array)
+            state = restore_state(state, resumed.state, self.context.engine.array)
             # Only now: the start has counted, too.
             vars(trial.counters).update(resumed.counters)
 
         def save(record: int) -> None:
-            frozen = state_arrays(state, self.setting.engine.numpy)
+            frozen = state_arrays(state, self.context.engine.numpy)
             counted = asdict(trial.counters)
             now = Position(record, done, wall_time, counted, random.drawn, frozen)
             self.files.save(seed, result, now)
@@ -335,7 +333,7 @@ class _Run:
                         began = time.perf_counter()
             point = self.algorithm.point(state, network)
             # Waits for the device, too.
-            values = [self.setting.engine.numpy(array) for array in _arrays(point)]
+            values = [self.context.engine.numpy(array) for array in _arrays(point)]
             finite = all(np.isfinite(array).all() for array in values)
             wall_time += time.perf_counter() - began
             progress.advance_to(until)

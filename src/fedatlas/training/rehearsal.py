@@ -318,15 +318,15 @@ class _Rehearsal:
         if key not in self._opened:
             folder = self._folder / str(len(self._opened))
             self._opened[key] = self._federation.opened(folder, others)
-        setting, method = self._opened[key], self._method
-        trial, engine = setting.seed_run(0), setting.engine
+        context, method = self._opened[key], self._method
+        trial, engine = context.seed_run(0), context.engine
         workers = getattr(trial.problem, "workers", None)
         seen = Observation(
             self._kind, trial.counters, engine.numpy, workers, answers or (), answered, shaken,
             not resumed,
         )  # fmt: skip
         problem, network = seen.of(trial.problem, "problem"), seen.of(trial.network, "network")
-        random = setting.random(0)
+        random = context.random(0)
         x0 = trial.x0
         if moved:
             start = engine.numpy(x0).copy()

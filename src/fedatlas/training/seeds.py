@@ -241,10 +241,10 @@ def trace_identity(
     }
 
 
-def versions(setting: FederationContext) -> dict[str, str]:
+def versions(context: FederationContext) -> dict[str, str]:
     """Versions of Python, the platform and the libraries that compute."""
     names = ["fedatlas", "numpy", "numba", "scipy", "pyarrow", "xarray"]
-    if setting.uses_torch:
+    if context.uses_torch:
         names.append("torch")
     # Mathematical libraries choose their instructions by the machine.
     machine = {
@@ -257,7 +257,7 @@ def versions(setting: FederationContext) -> dict[str, str]:
 _version = cache(version)  # searched for among all that is installed
 
 
-def environment(setting: FederationContext) -> dict[str, str]:
+def environment(context: FederationContext) -> dict[str, str]:
     """What a resumed seed must share with its first attempt, besides its identity.
 
     Not the model of the processor or GPU: a preempted run may go on elsewhere.
@@ -265,12 +265,12 @@ def environment(setting: FederationContext) -> dict[str, str]:
     # Sums are split over threads.
     pools = threadpoolctl.threadpool_info()
     threads = str(max((pool["num_threads"] for pool in pools), default=1))
-    if setting.uses_torch:
+    if context.uses_torch:
         import torch
 
         threads += f", torch {torch.get_num_threads()}"
-    device = setting.device.partition(":")[0]
-    return versions(setting) | {"device": device, "threads": threads}
+    device = context.device.partition(":")[0]
+    return versions(context) | {"device": device, "threads": threads}
 
 
 class SeedFiles:
@@ -283,7 +283,7 @@ class SeedFiles:
     def __init__(
         self,
         policy: SeedPolicy | None,
-        setting: FederationContext,
+        context: FederationContext,
         spec: RunSpec,
         algorithm: Algorithm,
         code: str,
@@ -298,12 +298,12 @@ class SeedFiles:
             seed: {
                 "specification": text_digest(canonical_json(spec.computed(seed) | values)),
                 "source code": code,
-                "shards": setting.shard_digests[seed],
+                "shards": context.shard_digests[seed],
                 "optimum": text_digest(canonical_json(optima.get(seed))),
             }
             for seed in spec.seeds
         }
-        self._environment = environment(setting) if policy else {}
+        self._environment = environment(context) if policy else {}
         self.found: dict[int, SeedResult] = {}
         for seed in spec.seeds:
             self.resume(seed, quiet=True)

@@ -2,11 +2,12 @@
 
 import logging
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from fedatlas.errors import FedatlasError
-from fedatlas.files import date_to_now
+from fedatlas.files import canonical_json, date_to_now, require_writable
 from fedatlas.schema.config import DEVICE_VARIABLE, SEEDS_VARIABLE
 from fedatlas.schema.models import read_json
 from fedatlas.schema.objectives import LinearObjective
@@ -16,6 +17,16 @@ log = logging.getLogger(__name__)
 
 # What training reads, below the folder of results.
 _INPUTS = ("shards/*/*/*/*.json", "optima/*/*/*/*.json", "experiments/*/*.json")
+# What a context does not depend on.
+_OF_THE_METHOD = {
+    "paper",
+    "experiment",
+    "run",
+    "point",
+    "algorithm",
+    "hyper_parameters",
+    "tuned_in",
+}
 
 
 def find_optimum(rows: list[Path], objective: LinearObjective, output: Path) -> None:
@@ -43,13 +54,52 @@ def train_run(
     and of checkpoints; by default FEDATLAS_SEEDS, or that below results. checkpoint_every: seconds
     between checkpoints; by default FEDATLAS_CHECKPOINT_EVERY, or 60.
     """
-    from fedatlas.training.points import train_points
-
     shared = os.environ.get(SEEDS_VARIABLE)
     kept = seeds or (Path(shared) if shared else results / "seeds")
     train_points(points.specs, results, kept, **_where(device, checkpoint_every))
     # The clock may have been set back meanwhile.
     date_to_now(file for pattern in _INPUTS for file in results.glob(pattern))
+
+
+def train_points(
+    specs: Sequence[RunSpec], results: Path, seeds: Path, *, device: str, checkpoint_every: float
+) -> None:
+    """Train runs one after the other, in one process that reads, compiles and loads once.
+
+    Before a method trains it is rehearsed, once for its code and options; see `rehearsal`.
+
+    results: has shards, optima, selections and traces where the workflow keeps them. seeds: the
+    folder of results of seeds; a seed that has one is not trained again, see `seeds`.
+    device, checkpoint_every: see `train`.
+    What is raised names the run that failed; see `naming_run`.
+    """
+    from fedatlas.federations.context import open_context
+    from fedatlas.training.failing import naming_run
+    from fedatlas.training.loop import seed_files, train_in
+    from fedatlas.training.optimum import read_optima
+    from fedatlas.training.rehearsal import rehearse_once
+    from fedatlas.training.seeds import SeedPolicy
+
+    context, opened = None, ""
+    for number, spec in enumerate(specs, 1):
+        with naming_run(spec.name, device):
+            # The last such line says which run a job that was killed was at.
+            log.info("%s: run %d of %d of this job", spec.name, number, len(specs))
+            if spec.tuned_in is not None:
+                selection = results / "experiments" / spec.tuned_in / "selection.json"
+                spec = spec.tuned(read_json(selection))
+            trace = spec.trace_file(results)
+            require_writable(trace)
+            split = Path(spec.dataset, spec.split)
+            shared = canonical_json(spec.model_dump(mode="json", exclude=_OF_THE_METHOD))
+            if context is None or opened != shared:
+                context = None  # before the next is read: memory holds one
+                context, opened = open_context(spec, results / "shards" / split, device), shared
+            best = read_optima(spec, results / "optima" / split)
+            files = seed_files(context, spec, best, SeedPolicy(seeds, checkpoint_every))
+            if files.missing:
+                rehearse_once(spec, results / "shards" / split, results / "rehearsals")
+            train_in(context, spec, best, files, trace)
 
 
 def train_alone(
@@ -69,7 +119,7 @@ def train_alone(
     seeds: the folder of results of seeds and of checkpoints, if any are to be kept. device,
     checkpoint_every: see `train_run`.
     """
-    from fedatlas.training.failing import explaining_memory, naming_run
+    from fedatlas.training.failing import naming_run
     from fedatlas.training.loop import train
     from fedatlas.training.rehearsal import rehearse
     from fedatlas.training.seeds import SeedPolicy
@@ -83,10 +133,9 @@ def train_alone(
         spec = spec.tuned(read_json(tuning))
     where = _where(device, checkpoint_every)
     policy = SeedPolicy(seeds, where["checkpoint_every"]) if seeds else None
-    with naming_run(spec.name):
+    with naming_run(spec.name, where["device"]):
         rehearse(spec, shards)
-        with explaining_memory(spec.name, where["device"]):
-            train(spec, shards, output, optima=optima, device=where["device"], seeds=policy)
+        train(spec, shards, output, optima=optima, device=where["device"], seeds=policy)
 
 
 def _where(device: str | None, checkpoint_every: float | None) -> dict[str, Any]:
