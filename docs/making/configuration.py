@@ -16,7 +16,7 @@ from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.models import Model
 from fedatlas.schema.papers import Covered, Paper
 from making.described import described, models_in
-from making.schemas import classes_of_claims, kinds_of_figures
+from making.schemas import classes_of_claims, kinds_of_figures, words_of_kind
 
 # Heading, the files that it is about, and their models.
 _PARTS = (
@@ -85,10 +85,10 @@ def section(model: type[Model]) -> Iterator[str]:
     yield _keys(model, defaults, keys)
 
 
-def section_of_kind(model: type[Model], name: str, kind: Kind) -> Iterator[str]:
+def section_of_kind(model: type[ClaimTest], name: str, kind: Kind) -> Iterator[str]:
     """What a kind of claim says, and a table of its keys."""
     yield f"(config-kind-{name})=\n\n### `{name}`"
-    yield as_markdown(kind.says)
+    yield as_markdown(words_of_kind(model, name))
     defaults = {
         key: "required" if key in kind.requires else default_of(field)
         for key, field in model.model_fields.items()

@@ -18,7 +18,7 @@ from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.figures import Figure, figure_kinds, figure_module
 from fedatlas.schema.models import Model, only_subclass
 from fedatlas.schema.papers import Covered, Paper
-from making.described import described, models_in
+from making.described import described, models_in, parted
 
 FOLDER = Path(__file__).parents[1] / "schemas"
 
@@ -54,6 +54,11 @@ def kinds_of_figures() -> list[type[Figure]]:
 def classes_of_claims() -> list[type[ClaimTest]]:
     """The models of claims, each of one kind or of several."""
     return list(dict.fromkeys(map(claim_class, claim_kinds())))
+
+
+def words_of_kind(own: type[ClaimTest], name: str) -> str:
+    """The claim of a kind in words, by the docstring of its class."""
+    return parted(own.__doc__ or "", [*own.kinds, *own.model_fields])[1][name]
 
 
 def schemas() -> dict[str, dict[str, Any]]:
@@ -103,7 +108,7 @@ def _add_kinds_of_claims(definitions: dict[str, Any]) -> None:
         properties["kind"] = {"const": name, "description": "tells it from its alternatives."}
         definitions[name] = definition | {
             "title": name,
-            "description": kind.says,
+            "description": words_of_kind(own, name),
             "properties": properties,
             "required": ["kind", *kind.requires],
         }

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Literal, NamedTuple, Self
 
 import numpy as np
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import PositiveFloat, PositiveInt, model_validator
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparison import Criterion, Direction, Interval, advantages, decide
@@ -81,19 +81,17 @@ class Measured(NamedTuple):
 
 
 class EffectTest(ClaimTest, ABC):
-    """A test of a difference over seeds, which counts from the smallest effect on."""
+    """A test of a difference over seeds, which counts from the smallest effect on.
 
-    smallest_effect: PositiveFloat | None = Field(
-        default=None,
-        description="the smallest effect that counts: a factor above 1 of levels and costs, a "
-        "difference of accuracies, AUROCs, F1 scores and errors",
-    )
-    published_effect: PositiveFloat | None = Field(
-        default=None, description="the effect that the paper prints, in the same units"
-    )
-    published_trials: PositiveInt = Field(
-        default=1, description="of how many trials the paper's effect is the mean"
-    )
+    smallest_effect: the smallest effect that counts: a factor above 1 of levels and costs, a
+    difference of accuracies, AUROCs, F1 scores and errors. published_effect: the effect that the
+    paper prints, in the same units. published_trials: of how many trials the paper's effect is the
+    mean.
+    """
+
+    smallest_effect: PositiveFloat | None = None
+    published_effect: PositiveFloat | None = None
+    published_trials: PositiveInt = 1
 
     @property
     def unit(self) -> str:

@@ -102,11 +102,10 @@ class CaseOutcome:
 class Kind:
     """A name by which files ask for a test: the keys that it has there, and those that it sets.
 
-    says: the claim in words. requires, takes: keys that files must and may declare. sets: values of
-    other keys, and defaults of those that it takes.
+    requires, takes: keys that files must and may declare. sets: values of other keys, and defaults
+    of those that it takes.
     """
 
-    says: str
     requires: tuple[str, ...] = ()
     takes: tuple[str, ...] = ()
     sets: Mapping[str, Any] = field(default_factory=dict)
@@ -136,8 +135,9 @@ class Kind:
 class ClaimTest(Model, ABC):
     """What a kind of claim states, and its judge.
 
-    A class serves the kinds in `kinds`, or one that is named as its module. Raises, when a mapping
-    is validated as a ClaimTest, for a `kind` that no module has.
+    A class serves the kinds in `kinds`, of each of which its docstring has a paragraph, or one that
+    is named as its module. Raises, when a mapping is validated as a ClaimTest, for a `kind` that no
+    module has.
 
     kind: which test it is. measurement: what is compared of runs, or judged of one.
     cost: that at which runs are compared, or of which less is better.

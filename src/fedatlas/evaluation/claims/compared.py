@@ -44,49 +44,54 @@ _RELATED = ("measurement", "cost", "for_each", *EFFECT_KEYS)
 class ComparisonTest(EffectTest):
     """A quantity of `first` against that of `second`, by one of the words of `RELATIONS`.
 
+    better_final: The measurement that `first` ends with is better: a larger accuracy, a smaller
+    error.
+
+    equal_final: The measurements that two runs end with are closer than the smallest effect that
+    counts: a factor of levels, a difference of scores.
+
+    falls: A run converges: it ends better than it started, by `smallest_effect` or more.
+
+    order: The measurement that two runs reach at equal cost.
+
+    cost_to_target: The cost at which two runs reach a level of the measurement.
+
+    monotone: Within one run, each larger step converges faster than the next smaller one. A point
+    whose median ends above where it started has not converged and is left out.
+
     first, second: runs; the claim is about the first. run: in place of two, one run that is
-    compared with itself. relation: how the first is claimed to stand to the second. quantity: what
-    is compared: the measurement at the end, or its level by a cost, or the cost to a target.
-    against: with what: another run, or the run's own start, or its next smaller step.
+    compared with itself. quantity: what is compared: the measurement at the end, or its level by a
+    cost, or the cost to a target. against: with what: another run, or the run's own start, or its
+    next smaller step. relation: how the first is claimed to stand to the second. for_each: one case
+    per step size that both runs have, or the tuned configurations only. at: cost at which to
+    compare; None: the largest that both reached. share: in place of `at`: a share of the largest
+    cost that both reached. window: share of that cost, at its end, over which levels are means;
+    None: as points are selected. target: in units of the measurement. stays: whether records after
+    that cost must be at the level, too.
     """
 
     kinds: ClassVar[Mapping[str, Kind]] = {
         "better_final": Kind(
-            "The measurement that `first` ends with is better: a larger accuracy, a smaller error.",
-            requires=(*_PAIR, "measurement"),
-            takes=EFFECT_KEYS,
-            sets={"quantity": "end"},
+            requires=(*_PAIR, "measurement"), takes=EFFECT_KEYS, sets={"quantity": "end"}
         ),
         "equal_final": Kind(
-            "The measurements that two runs end with are closer than the smallest effect that "
-            "counts: a factor of levels, a difference of scores.",
             requires=(*_PAIR, "measurement", "smallest_effect"),
             takes=("published_effect", "published_trials"),
             sets={"quantity": "end", "relation": "similar"},
         ),
         "falls": Kind(
-            "A run converges: it ends better than it started, by `smallest_effect` or more.",
             requires=("run", "smallest_effect"),
             takes=("measurement", "published_effect", "published_trials"),
             sets={"quantity": "end", "against": "start", "measurement": "objective"},
         ),
-        "order": Kind(
-            "The measurement that two runs reach at equal cost.",
-            requires=(*_PAIR, "relation"),
-            takes=(*_RELATED, "at", "share", "window"),
-        ),
+        "order": Kind(requires=(*_PAIR, "relation"), takes=(*_RELATED, "at", "share", "window")),
         "cost_to_target": Kind(
-            "The cost at which two runs reach a level of the measurement.",
             requires=(*_PAIR, "relation", "target"),
             takes=(*_RELATED, "stays"),
             sets={"quantity": "cost"},
         ),
         "monotone": Kind(
-            "Within one run, each larger step converges faster than the next smaller one. A point "
-            "whose median ends above where it started has not converged and is left out.",
-            requires=("run",),
-            takes=("measurement", *EFFECT_KEYS),
-            sets={"against": "smaller step"},
+            requires=("run",), takes=("measurement", *EFFECT_KEYS), sets={"against": "smaller step"}
         ),
     }
 
@@ -98,30 +103,12 @@ class ComparisonTest(EffectTest):
     relation: Relation = "faster"
     measurement: Level = "gradient_norm"
     cost: Cost = "round"
-    for_each: Literal["effective_step_size", "selected"] = Field(
-        default="selected",
-        description="one case per step size that both runs have, or the tuned configurations only",
-    )
-    at: PositiveFloat | None = Field(
-        default=None, description="cost at which to compare; None: the largest that both reached"
-    )
-    share: float | None = Field(
-        default=None,
-        gt=0,
-        lt=1,
-        description="in place of `at`: a share of the largest cost that both reached",
-    )
-    window: float | None = Field(
-        default=None,
-        gt=0,
-        le=1,
-        description="share of that cost, at its end, over which levels are means; None: as points "
-        "are selected",
-    )
-    target: PositiveFloat | None = Field(default=None, description="in units of the measurement")
-    stays: bool = Field(
-        default=False, description="whether records after that cost must be at the level, too"
-    )
+    for_each: Literal["effective_step_size", "selected"] = "selected"
+    at: PositiveFloat | None = None
+    share: float | None = Field(default=None, gt=0, lt=1)
+    window: float | None = Field(default=None, gt=0, le=1)
+    target: PositiveFloat | None = None
+    stays: bool = False
 
     @property
     def counted(self) -> tuple[str, ...]:

@@ -47,52 +47,41 @@ class OverGraph(Model):
 class HighestTest(EffectTest):
     """One run is better than each of its rivals.
 
-    run: that which is claimed to be best.
+    highest: One run is better than each of its rivals: one case per rival, and all of them
+    together. Without a `cost` the measurements that runs end with are compared; with one, the means
+    along it, from where all begin to the largest cost that all reached. With `each_record_from` the
+    run must lead at every record after that share of the rounds: its least lead is judged. That any
+    rival is better than the run is asked of every rival, which Holm's correction pays for.
+
+    highest_by_graph: As `highest`, once for each choice of graphs, where a paper does not say which
+    it has. One case for each choice, and one for each of its rivals. Evidence says how much noise
+    gathers in the mean of the agents' models, by graphs, steps and noise alone: what is otherwise
+    equal may differ by that.
+
+    run: that which is claimed to be best. among: the rivals. graphs: name of the graphs → runs.
+    at_end: may be declared where no `cost` is: compare where runs end. cost: compare means along
+    this cost. each_record_from: with `cost: round`: compare the record, of those after this share
+    of the rounds, at which the lead over a rival is least. chance: the measurement of guessing: a
+    run that the paper trains and that ends less than 0.05 above it is not compared, as its training
+    is not reproduced.
     """
 
     kinds: ClassVar[Mapping[str, Kind]] = {
         "highest": Kind(
-            "One run is better than each of its rivals: one case per rival, and all of them "
-            "together.\n\nWithout a `cost` the measurements that runs end with are compared; with "
-            "one, the means along it, from where all begin to the largest cost that all reached. "
-            "With `each_record_from` the run must lead at every record after that share of the "
-            "rounds: its least lead is judged. That any rival is better than the run is asked of "
-            "every rival, which Holm's correction pays for.",
             requires=("run", "among", "measurement"),
             takes=("at_end", "cost", "each_record_from", "chance", *EFFECT_KEYS),
         ),
-        "highest_by_graph": Kind(
-            "As `highest`, once for each choice of graphs, where a paper does not say which it "
-            "has.\n\nOne case for each choice, and one for each of its rivals. Evidence says how "
-            "much noise gathers in the mean of the agents' models, by graphs, steps and noise "
-            "alone: what is otherwise equal may differ by that.",
-            requires=("graphs", "measurement"),
-            takes=("cost", "chance"),
-        ),
+        "highest_by_graph": Kind(requires=("graphs", "measurement"), takes=("cost", "chance")),
     }
 
     run: str = ""
-    among: tuple[str, ...] = Field(default=(), min_length=1, description="the rivals")
-    graphs: dict[str, OverGraph] = Field(
-        default={}, min_length=1, description="name of the graphs → runs"
-    )
+    among: tuple[str, ...] = Field(default=(), min_length=1)
+    graphs: dict[str, OverGraph] = Field(default={}, min_length=1)
     measurement: LargerIsBetter
-    at_end: Literal[True] | None = Field(
-        default=None, description="may be declared where no `cost` is: compare where runs end"
-    )
-    cost: Cost | None = Field(default=None, description="compare means along this cost")
-    each_record_from: float | None = Field(
-        default=None,
-        gt=0,
-        lt=1,
-        description="with `cost: round`: compare the record, of those after this share of the "
-        "rounds, at which the lead over a rival is least",
-    )
-    chance: float | None = Field(
-        default=None,
-        description="the measurement of guessing: a run that the paper trains and that ends less "
-        "than 0.05 above it is not compared, as its training is not reproduced",
-    )
+    at_end: Literal[True] | None = None
+    cost: Cost | None = None
+    each_record_from: float | None = Field(default=None, gt=0, lt=1)
+    chance: float | None = None
 
     @property
     def runs(self) -> tuple[str, ...]:

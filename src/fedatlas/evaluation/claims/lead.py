@@ -6,7 +6,7 @@ from functools import partial
 from typing import ClassVar, Self
 
 import numpy as np
-from pydantic import Field, PositiveFloat, model_validator
+from pydantic import PositiveFloat, model_validator
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparing import (
@@ -33,24 +33,28 @@ class LeadTest(EffectTest):
     """By how much more `first` is ahead of `second` in one place than in another.
 
     The statistic is the lead in the second place minus that in the first, seed by seed, in units of
-    the measurement. first, second: runs; the claim is about the first.
+    the measurement.
+
+    gap_widens: By how much more `first` is ahead of `second` under one cost than under another.
+    Both are compared after a declared time under each cost. The statistic is the lead under the
+    second of `costs` minus that under the first. A seed that one run lost is infinitely far behind
+    under either cost, and shows no widening.
+
+    lead_grows_with_step: By how much more `first` is ahead of `second` at a large step than at a
+    small one. Both are compared at equal cost, at the largest and the smallest effective step size
+    that both have. The statistic is the lead at the largest minus that at the smallest.
+
+    first, second: runs; the claim is about the first. costs: where the gap is narrow, and where it
+    is wide: [latency(10), latency(100)]. at: what of each cost to compare after; None: the largest
+    that both runs spent.
     """
 
     kinds: ClassVar[Mapping[str, Kind]] = {
         "gap_widens": Kind(
-            "By how much more `first` is ahead of `second` under one cost than under another.\n\n"
-            "Both are compared after a declared time under each cost. The statistic is the lead "
-            "under the second of `costs` minus that under the first. A seed that one run lost is "
-            "infinitely far behind under either cost, and shows no widening.",
-            requires=("first", "second", "measurement", "costs"),
-            takes=("at", *EFFECT_KEYS),
+            requires=("first", "second", "measurement", "costs"), takes=("at", *EFFECT_KEYS)
         ),
         "lead_grows_with_step": Kind(
-            "By how much more `first` is ahead of `second` at a large step than at a small one.\n\n"
-            "Both are compared at equal cost, at the largest and the smallest effective step size "
-            "that both have. The statistic is the lead at the largest minus that at the smallest.",
-            requires=("first", "second"),
-            takes=("measurement", "cost", *EFFECT_KEYS),
+            requires=("first", "second"), takes=("measurement", "cost", *EFFECT_KEYS)
         ),
     }
 
@@ -58,14 +62,8 @@ class LeadTest(EffectTest):
     second: str
     measurement: Level = "gradient_norm"
     cost: Cost = "round"
-    costs: tuple[Cost, Cost] | None = Field(
-        default=None,
-        description="where the gap is narrow, and where it is wide: [latency(10), latency(100)]",
-    )
-    at: tuple[PositiveFloat, PositiveFloat] | None = Field(
-        default=None,
-        description="what of each cost to compare after; None: the largest that both runs spent",
-    )
+    costs: tuple[Cost, Cost] | None = None
+    at: tuple[PositiveFloat, PositiveFloat] | None = None
 
     @property
     def counted(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, Self
 
 import numpy as np
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import PositiveFloat, PositiveInt, model_validator
 
 from fedatlas.evaluation.comparison import ROUNDING, Interval
 from fedatlas.evaluation.costs import column
@@ -31,17 +31,17 @@ class PublishedMeasurementTest(ClaimTest):
     Not testable where a seed was lost: a mean of the others is no mean of the run. A single seed is
     undecided, unless the paper prints a spread.
 
-    run: that which the claim is about.
+    run: that which the claim is about. value: in units of the measurement: 81.96 % is 0.8196.
+    spread: the paper's standard deviation over its trials. trials: of how many trials the value is
+    the mean.
     """
 
     kind: Literal["published_measurement"]
     run: str
     measurement: Measurement
-    value: float = Field(description="in units of the measurement: 81.96 % is 0.8196")
-    spread: PositiveFloat | None = Field(
-        default=None, description="the paper's standard deviation over its trials"
-    )
-    trials: PositiveInt = Field(default=1, description="of how many trials the value is the mean")
+    value: float
+    spread: PositiveFloat | None = None
+    trials: PositiveInt = 1
 
     @model_validator(mode="after")
     def _spread_is_of_trials(self) -> Self:

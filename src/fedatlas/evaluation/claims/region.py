@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 class RegionTest(Lines, ClaimTest):
     """A claim about part of a map: another test, in each of its cells.
 
-    A case per cell: the claim comes out as its worst cell does, and its evidence counts how
-    many came out how. What the cells have in common is declared once, in `test`.
+    A case per cell: the claim comes out as its worst cell does, and its evidence counts how many
+    came out how. What the cells have in common is declared once, in `test`.
+
+    cells: name of a cell → what its test states beside `test`.
     """
 
     kind: Literal["region"]
-    cells: dict[str, SerializeAsAny[ClaimTest]] = Field(
-        min_length=2, description="name of a cell → what its test states beside `test`"
-    )
+    cells: dict[str, SerializeAsAny[ClaimTest]] = Field(min_length=2)
 
     @model_validator(mode="before")
     @classmethod

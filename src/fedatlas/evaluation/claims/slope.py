@@ -79,30 +79,52 @@ class SlopeTest(Lines, EffectTest):
 
     `smallest_effect` is a difference of slopes. A seed that missed a target has an infinite slope.
 
-    series: runs by rising size. compare_with: runs of another method at the same sizes: whether the
+    growth: The cost to a target grows no faster than the number of clients to a power. With
+    `compare_with`: it grows more slowly than theirs. The statistic is how much lower the slope of
+    log cost over log clients is than `power`, or than that of the others. Theorems bound from
+    above: a lower slope reproduces.
+
+    scaling: Simulated time to a target falls near linearly with the number of parties. With
+    `compare_with`: it falls faster than theirs. The statistic is the slope of log time over log
+    parties, and how close it is to -1, or how much lower than that of the others.
+    `smallest_effect`: 0.2 of what is near linear, 0.1 of what is faster.
+
+    rate: The cost to a level ε grows no faster than 1/ε to a power, as ε falls along `targets`. The
+    statistic is how much lower the slope of log cost over log 1/ε is than `power`. Theorems bound
+    from above: a lower slope reproduces. With `logarithm` the slope is over the logarithm of 1/ε
+    log(2 Δ/ε), where Δ is the level at the start, the median of seeds. With `averaged` levels are
+    root mean squares along all rounds so far, as theorems of nonconvex objectives bound them.
+
+    error_scaling: The error that runs end with grows at most, or falls at least, as a size to a
+    power. The statistic is how much lower the slope of log error over log size is than `power`.
+    Theorems bound from above: a lower slope reproduces. With `averaged` the error is the mean
+    square of the measurement along all rounds, as theorems of nonconvex objectives bound it;
+    otherwise it is the measurement at the end.
+
+    horizon_rate: The square of a measurement at the end of runs falls with their horizon K as a
+    theorem says. Runs of `series` are whole runs of rising horizons, whose steps follow the
+    horizon. The statistic is the exponent of the fall over the printed one, less 1: with `power`
+    the slope of its logarithm over that of K + 1, with `base` over K, where the theorem has
+    O(base^K). Theorems bound from above: a faster fall reproduces.
+
+    series: by rising size. compare_with: runs of another method at the same sizes: whether the
     slope is lower than theirs. run: in place of a series, one run and a series of targets.
-    power: of the size, in the theorem.
-    points: `selected` by the experiment; or `best`, where every ε has a point of its own: for each
-    seed the one by which the other seeds reach ε first, so that no seed chooses for itself.
-    logarithm: whether the theorem has one. averaged: whether levels are means along all rounds.
     quantity: cost to a target, error at the end, or level there of runs with their own horizon.
+    size: of clients those of each silo. target: in units of the measurement. targets: from large to
+    small, in units of the measurement. power: of the size, in the theorem. base: of K, in the
+    theorem. near: whether the slope is claimed to be the power. logarithm: whether the theorem has
+    one. averaged: whether levels are means along all rounds. points: `selected` by the experiment;
+    or `best`, where every ε has a point of its own: for each seed the one by which the other seeds
+    reach ε first, so that no seed chooses for itself.
     """
 
     kinds: ClassVar[Mapping[str, Kind]] = {
         "growth": Kind(
-            "The cost to a target grows no faster than the number of clients to a power.\n\nWith "
-            "`compare_with`: it grows more slowly than theirs. The statistic is how much lower the "
-            "slope of log cost over log clients is than `power`, or than that of the others. "
-            "Theorems bound from above: a lower slope reproduces.",
             requires=("series",),
             takes=("compare_with", "measurement", "target", "cost", "power", *EFFECT_KEYS),
             sets={"size": "clients", "measurement": "suboptimality", "power": 1.0},
         ),
         "scaling": Kind(
-            "Simulated time to a target falls near linearly with the number of parties.\n\nWith "
-            "`compare_with`: it falls faster than theirs. The statistic is the slope of log time "
-            "over log parties, and how close it is to -1, or how much lower than that of the "
-            "others. `smallest_effect`: 0.2 of what is near linear, 0.1 of what is faster.",
             requires=("series",),
             takes=("compare_with", "measurement", "target", *EFFECT_KEYS),
             sets={
@@ -114,52 +136,33 @@ class SlopeTest(Lines, EffectTest):
             },
         ),
         "rate": Kind(
-            "The cost to a level ε grows no faster than 1/ε to a power, as ε falls along "
-            "`targets`.\n\nThe statistic is how much lower the slope of log cost over log 1/ε is "
-            "than `power`. Theorems bound from above: a lower slope reproduces. With `logarithm` "
-            "the slope is over the logarithm of 1/ε log(2 Δ/ε), where Δ is the level at the start, "
-            "the median of seeds. With `averaged` levels are root mean squares along all rounds so "
-            "far, as theorems of nonconvex objectives bound them.",
             requires=("run", "targets", "power"),
             takes=("logarithm", "averaged", "points", "measurement", "cost", *EFFECT_KEYS),
         ),
         "error_scaling": Kind(
-            "The error that runs end with grows at most, or falls at least, as a size to a power."
-            "\n\nThe statistic is how much lower the slope of log error over log size is than "
-            "`power`. Theorems bound from above: a lower slope reproduces. With `averaged` the "
-            "error is the mean square of the measurement along all rounds, as theorems of "
-            "nonconvex objectives bound it; otherwise it is the measurement at the end.",
             requires=("series", "size", "power"),
             takes=("measurement", "averaged", *EFFECT_KEYS),
             sets={"quantity": "error", "averaged": True},
         ),
         "horizon_rate": Kind(
-            "The square of a measurement at the end of runs falls with their horizon K as a "
-            "theorem says.\n\nRuns of `series` are whole runs of rising horizons, whose steps "
-            "follow the horizon. The statistic is the exponent of the fall over the printed one, "
-            "less 1: with `power` the slope of its logarithm over that of K + 1, with `base` over "
-            "K, where the theorem has O(base^K). Theorems bound from above: a faster fall "
-            "reproduces.",
             requires=("series",),
             takes=("measurement", "power", "base", *EFFECT_KEYS),
             sets={"quantity": "level", "size": "horizon"},
         ),
     }
 
-    series: tuple[str, ...] = Field(default=(), min_length=2, description="by rising size")
+    series: tuple[str, ...] = Field(default=(), min_length=2)
     compare_with: tuple[str, ...] = ()
     run: str = ""
     quantity: Literal["cost", "error", "level"] = "cost"
-    size: Size | None = Field(default=None, description="of clients those of each silo")
+    size: Size | None = None
     measurement: Level = "gradient_norm"
     cost: Cost = "round"
-    target: PositiveFloat = Field(default=1e-3, description="in units of the measurement")
-    targets: tuple[PositiveFloat, ...] = Field(
-        default=(), min_length=2, description="from large to small, in units of the measurement"
-    )
+    target: PositiveFloat = 0.001
+    targets: tuple[PositiveFloat, ...] = Field(default=(), min_length=2)
     power: float | None = None
-    base: float | None = Field(default=None, gt=0, lt=1, description="of K, in the theorem")
-    near: bool = Field(default=False, description="whether the slope is claimed to be the power")
+    base: float | None = Field(default=None, gt=0, lt=1)
+    near: bool = False
     logarithm: bool = False
     averaged: bool = False
     points: Literal["selected", "best"] = "selected"

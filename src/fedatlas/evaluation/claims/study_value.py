@@ -33,75 +33,60 @@ class Found(NamedTuple):
 class StudyValueTest(ClaimTest):
     """A study's value, compared with what is claimed of it: reproduced, or else contradicted.
 
+    audit_stands: No pair of adjacent data sets of the privacy audit loses more than the ε that a
+    paper claims. Contradicted where a pair loses more than the run's first accounting says.
+    Otherwise not testable: a pair can only refute.
+
+    beyond_data: A claim that no run and no attack could contradict, such as algebra; not testable.
+
+    budget_falls: The ε of a whole run falls with every larger horizon, from `from_horizon` on.
+    Nothing is random here: reproduced if it falls at every step, otherwise contradicted.
+
+    budget_order: One run spends less ε over all iterations than each of its rivals: one case per
+    rival. Judged by each run's first accounting; others are evidence. Nothing is random here:
+    reproduced if it is less, otherwise contradicted. ε that hold at different δ, none of them 0,
+    are not testable.
+
+    delta_reaches_one: The δ of a run reaches 1 after a number of iterations. Nothing is random
+    here: reproduced within the tolerance, otherwise contradicted. Not testable where something was
+    fitted to this claim.
+
+    leak_stands: No attack of the audit of messages learns what a paper says is safe; a case for
+    each. Contradicted where an attack succeeds. Otherwise not testable: an attack can only refute.
+
+    stationary_point: The loss surface has a stationary point of a class, far above the lowest value
+    found. Nothing is random here, so there is no interval: reproduced if such a point was found,
+    otherwise contradicted, as far as the searches go. Finding none proves less than finding one.
+
     run: that which the claim is about. smaller, than: a run that is claimed to spend less, and its
-    rivals. from_horizon: K from which on ε is claimed to fall. after: the number of iterations that
-    is claimed. classification: which kind of point is claimed. attack, who: how those of the table
-    begin that the claim is about. reason: why nothing can contradict the claim, and what is known.
+    rivals. from_horizon: K from which on ε is claimed to fall. floor: whether samples are whole
+    numbers, as they are in a run. after: the number of iterations that is claimed. tolerance:
+    iterations more or less that still agree. fitted: what of the run was fitted to this claim: then
+    it is not judged. classification: which kind of point is claimed. above_optimum_by: in units of
+    the surface. attack, who: how those of the table begin that the claim is about. reason: why
+    nothing can contradict the claim, and what is known.
     """
 
     kinds: ClassVar[Mapping[str, Kind]] = {
-        "audit_stands": Kind(
-            "No pair of adjacent data sets of the privacy audit loses more than the ε that a paper "
-            "claims. Contradicted where a pair loses more than the run's first accounting says. "
-            "Otherwise not testable: a pair can only refute.",
-            requires=("run",),
-        ),
-        "beyond_data": Kind(
-            "A claim that no run and no attack could contradict, such as algebra; not testable.",
-            requires=("reason",),
-        ),
-        "budget_falls": Kind(
-            "The ε of a whole run falls with every larger horizon, from `from_horizon` on. Nothing "
-            "is random here: reproduced if it falls at every step, otherwise contradicted.",
-            requires=("run", "from_horizon"),
-            takes=("floor",),
-        ),
-        "budget_order": Kind(
-            "One run spends less ε over all iterations than each of its rivals: one case per "
-            "rival. Judged by each run's first accounting; others are evidence. Nothing is random "
-            "here: reproduced if it is less, otherwise contradicted. ε that hold at different δ, "
-            "none of them 0, are not testable.",
-            requires=("smaller", "than"),
-        ),
-        "delta_reaches_one": Kind(
-            "The δ of a run reaches 1 after a number of iterations. Nothing is random here: "
-            "reproduced within the tolerance, otherwise contradicted. Not testable where something "
-            "was fitted to this claim.",
-            requires=("run", "after", "tolerance"),
-            takes=("fitted",),
-        ),
-        "leak_stands": Kind(
-            "No attack of the audit of messages learns what a paper says is safe; a case for each. "
-            "Contradicted where an attack succeeds. Otherwise not testable: an attack can only "
-            "refute.",
-            requires=("attack",),
-            takes=("who",),
-        ),
-        "stationary_point": Kind(
-            "The loss surface has a stationary point of a class, far above the lowest value found. "
-            "Nothing is random here, so there is no interval: reproduced if such a point was "
-            "found, otherwise contradicted, as far as the searches go. Finding none proves less "
-            "than finding one.",
-            requires=("classification", "above_optimum_by"),
-        ),
+        "audit_stands": Kind(requires=("run",)),
+        "beyond_data": Kind(requires=("reason",)),
+        "budget_falls": Kind(requires=("run", "from_horizon"), takes=("floor",)),
+        "budget_order": Kind(requires=("smaller", "than")),
+        "delta_reaches_one": Kind(requires=("run", "after", "tolerance"), takes=("fitted",)),
+        "leak_stands": Kind(requires=("attack",), takes=("who",)),
+        "stationary_point": Kind(requires=("classification", "above_optimum_by")),
     }
 
     run: str = ""
     smaller: str = ""
     than: tuple[str, ...] = Field(default=(), min_length=1)
     from_horizon: PositiveInt = 1
-    floor: bool = Field(
-        default=True, description="whether samples are whole numbers, as they are in a run"
-    )
+    floor: bool = True
     after: PositiveInt = 1
-    tolerance: NonNegativeInt = Field(
-        default=0, description="iterations more or less that still agree"
-    )
-    fitted: str | None = Field(
-        default=None, description="what of the run was fitted to this claim: then it is not judged"
-    )
+    tolerance: NonNegativeInt = 0
+    fitted: str | None = None
     classification: Classification = "minimum"
-    above_optimum_by: NonNegativeFloat = Field(default=0, description="in units of the surface")
+    above_optimum_by: NonNegativeFloat = 0
     attack: str = ""
     who: str = ""
     reason: str = ""

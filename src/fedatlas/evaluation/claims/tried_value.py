@@ -39,33 +39,32 @@ class Tried(NamedTuple):
 class TriedValueTest(EffectTest):
     """The level of one value of a hyper-parameter, against that of another value.
 
+    published_value: The best value of a hyper-parameter is the printed one, judged by what it costs
+    to use it. The value of the grid that is nearest to the printed one is compared with the chosen
+    value, or, where it was chosen itself, with the best of the others: "best" claims that no other
+    is better. Levels are those by which points are chosen. Reproduced: the printed value is surely
+    not worse by the smallest effect that counts, so choosing it costs nothing that counts.
+    Contradicted: it is surely worse by that or more. A flat profile thus reproduces every value in
+    it.
+
+    selected_order: The best value of a hyper-parameter is larger for the run `larger` than for
+    `smaller`. Only runs of `larger` are compared: at the best of its values above the one that
+    `smaller` chose, against the best of those up to it. Levels are those by which points are
+    chosen. Reproduced: a larger value is surely better, by the smallest effect that counts or more.
+    Smaller than claimed: surely better, but by less. No difference: the profile is flat, a larger
+    value neither helps nor harms. Contradicted: larger values are surely worse.
+
     run: that whose printed value is tested. larger, smaller: runs, by the value that is claimed to
-    be best for them. hyper_parameter: its name, with a dot where it lies within a mapping.
-    value: the printed one.
+    be best for them. hyper_parameter: its name, with a dot where it lies within a mapping. value:
+    the printed one. tolerance: how far the nearest value of the grid may lie from it.
     """
 
     kinds: ClassVar[Mapping[str, Kind]] = {
         "published_value": Kind(
-            "The best value of a hyper-parameter is the printed one, judged by what it costs to "
-            "use it.\n\nThe value of the grid that is nearest to the printed one is compared with "
-            "the chosen value, or, where it was chosen itself, with the best of the others: "
-            '"best" claims that no other is better. Levels are those by which points are chosen. '
-            "Reproduced: the printed value is surely not worse by the smallest effect that counts, "
-            "so choosing it costs nothing that counts. Contradicted: it is surely worse by that or "
-            "more. A flat profile thus reproduces every value in it.",
-            requires=("run", "hyper_parameter", "value"),
-            takes=("tolerance", *EFFECT_KEYS),
+            requires=("run", "hyper_parameter", "value"), takes=("tolerance", *EFFECT_KEYS)
         ),
         "selected_order": Kind(
-            "The best value of a hyper-parameter is larger for the run `larger` than for "
-            "`smaller`.\n\nOnly runs of `larger` are compared: at the best of its values above the "
-            "one that `smaller` chose, against the best of those up to it. Levels are those by "
-            "which points are chosen. Reproduced: a larger value is surely better, by the smallest "
-            "effect that counts or more. Smaller than claimed: surely better, but by less. No "
-            "difference: the profile is flat, a larger value neither helps nor harms. "
-            "Contradicted: larger values are surely worse.",
-            requires=("larger", "smaller", "hyper_parameter"),
-            takes=EFFECT_KEYS,
+            requires=("larger", "smaller", "hyper_parameter"), takes=EFFECT_KEYS
         ),
     }
 
@@ -74,9 +73,7 @@ class TriedValueTest(EffectTest):
     smaller: str = ""
     hyper_parameter: str
     value: float = 0.0
-    tolerance: float = Field(
-        default=0.0, ge=0, description="how far the nearest value of the grid may lie from it"
-    )
+    tolerance: float = Field(default=0.0, ge=0)
 
     @property
     def runs(self) -> tuple[str, ...]:
