@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedatlas.errors import FedatlasError
-from fedatlas.schema.objectives import LinearObjective, Loss, PolyakObjective
+from fedatlas.schema.objectives import LinearObjective, PolyakObjective
 
 if TYPE_CHECKING:  # the workflow imports methods when it is parsed: keep libraries out of that
     from scipy import sparse
@@ -36,7 +36,7 @@ def has_two_classes(
         )
     every = train.label if test is None else np.concatenate([train.label, test.label])
     others = every[~np.isin(every, (-1.0, 1.0))]
-    if objective.loss is Loss.LOGISTIC and len(others):
+    if objective.loss.signs and len(others):
         raise FedatlasError(
             f"objective '{objective.name}' needs labels ±1, but data set '{dataset}' has others, "
             f"such as {others[0]:g}"
@@ -71,8 +71,8 @@ def average_smoothness(
     for first, end in pairwise(offsets):
         scale[first:end] = _spectral_norm(features[first:end]) / (end - first)
     scaled = sparse.csr_array(features).multiply(scale[:, None] / np.sqrt(clients))
-    of_regulariser = objective.regulariser.value * objective.regularisation_weight
-    return objective.loss.value * _spectral_norm(sparse.csr_array(scaled)) + of_regulariser
+    of_regulariser = objective.regulariser.curvature * objective.regularisation_weight
+    return objective.loss.curvature * _spectral_norm(sparse.csr_array(scaled)) + of_regulariser
 
 
 def block_smoothness(
@@ -91,8 +91,8 @@ def block_smoothness(
         float(np.sqrt(np.asarray(squares[:, first:end].sum(axis=1)).ravel() * whole).max(initial=0))
         for first, end in pairwise(starts)
     )
-    of_regulariser = objective.regulariser.value * objective.regularisation_weight
-    curvature = objective.loss.value
+    of_regulariser = objective.regulariser.curvature * objective.regularisation_weight
+    curvature = objective.loss.curvature
     of_mean = curvature * _spectral_norm(features) ** 2 / max(features.shape[0], 1)
     return of_mean + of_regulariser, curvature * largest + of_regulariser
 

@@ -14,7 +14,6 @@ from fedatlas.schema.objectives import (
     AucObjective,
     ClassificationObjective,
     LinearObjective,
-    Loss,
     NetworkObjective,
     PolyakObjective,
 )
@@ -82,7 +81,7 @@ def check_dataset(experiment: Experiment, catalogue: Catalogue, where: str) -> N
                     "the format synthetic_noise"
                 )
             continue
-        needs_signs = isinstance(objective, AucObjective) or objective.loss is Loss.LOGISTIC
+        needs_signs = isinstance(objective, AucObjective) or objective.loss.signs
         if (needs_signs and not binary) or (dataset.task == "multiclass" and not binary):
             raise FedatlasError(
                 f"{where}: key 'objective', value '{objective.name}': needs "

@@ -1,8 +1,8 @@
 """Objectives: of linear models, of classifiers, min–max ones of networks, and known functions.
 
 Of linear models: which loss, which regulariser, how smooth. The sum over a client's samples is
-f_i(x) = 1/M_i Σ_j loss(a_ijᵀx, b_ij) + weight · regulariser(x). Formulas live where they are
-computed: `arithmetic.kernels`, `horizontal.torch_engine`, `min_max.auc`.
+f_i(x) = 1/M_i Σ_j loss(a_ijᵀx, b_ij) + weight · regulariser(x). A loss or a regulariser is declared
+here; its formulas are in `arithmetic.kernels.formulas`.
 
 Sources: robust regression and logistic regression with a nonconvex regulariser, FedPAGE section 6
 (arXiv:2108.04755) and VFB² problems (18) and (7) (arXiv:2103.00958; their λ/2 is our weight of the
@@ -11,6 +11,7 @@ maximisation as a min–max problem: FMGDA eq. (2)–(4), after Ying et al. 2016
 """
 
 from enum import Enum
+from math import inf, sqrt
 from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import Field, PositiveFloat, model_validator
@@ -19,25 +20,32 @@ from fedatlas.schema.models import Model
 
 
 class Loss(Enum):
-    """Loss of a margin z = aᵀx against a label b ∈ {±1} (any real b for the others).
+    """Loss of a margin z = aᵀx against a label b.
 
-    value: its largest absolute second derivative.
+    curvature, steepest: its largest absolute second and first derivative. signs: whether labels
+    must be ±1; others may be any numbers.
     """
 
-    ROBUST = 1.0  # log(1 + (z - b)²/2)
-    LOGISTIC = 0.25  # log(1 + exp(-b z))
-    SQUARE = 2.0  # (z - b)²
+    ROBUST = (1.0, sqrt(0.5), False)  # log(1 + (z - b)²/2)
+    LOGISTIC = (0.25, 1.0, True)  # log(1 + exp(-b z))
+    SQUARE = (2.0, inf, False)  # (z - b)²
+
+    def __init__(self, curvature: float, steepest: float, signs: bool) -> None:
+        self.curvature, self.steepest, self.signs = curvature, steepest, signs
 
 
 class Regulariser(Enum):
     """Penalty on the parameters, multiplied by the objective's weight.
 
-    value: its largest absolute second derivative.
+    curvature, steepest: of one coordinate, its largest absolute second and first derivative.
     """
 
-    NONE = 0.0
-    NONCONVEX = 2.0  # Σ_j x_j² / (1 + x_j²)
-    L2 = 1.0  # ½ ‖x‖²
+    NONE = (0.0, 0.0)
+    NONCONVEX = (2.0, 3 * sqrt(3) / 8)  # Σ_j x_j² / (1 + x_j²), steepest at x_j² = 1/3
+    L2 = (1.0, inf)  # ½ ‖x‖²
+
+    def __init__(self, curvature: float, steepest: float) -> None:
+        self.curvature, self.steepest = curvature, steepest
 
 
 _PARTS = {
@@ -100,8 +108,8 @@ class LinearObjective(Model):
 
     def smoothness(self, largest_row_norm: float) -> float:
         """Lipschitz constant of every ∇f_ij, given max ‖a_ij‖ (FedPAGE Assumption 2.1)."""
-        of_regulariser = self.regulariser.value * self.regularisation_weight
-        return self.loss.value * largest_row_norm**2 + of_regulariser
+        of_regulariser = self.regulariser.curvature * self.regularisation_weight
+        return self.loss.curvature * largest_row_norm**2 + of_regulariser
 
 
 class AucObjective(Model):

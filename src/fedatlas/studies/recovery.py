@@ -87,13 +87,13 @@ class SmallProblem:
     def step_size(self) -> float:
         """1/L of the sample with the steepest gradient."""
         steepest = float((self.features**2).sum(axis=1).max())
-        return 1.0 / (self.objective.loss.value * steepest)
+        return 1.0 / (self.objective.loss.curvature * steepest)
 
     @property
     def shrinkage(self) -> float:
         """By how much of itself an update makes w smaller, near 0."""
         objective = self.objective
-        return self.step_size * objective.regularisation_weight * objective.regulariser.value
+        return self.step_size * objective.regularisation_weight * objective.regulariser.curvature
 
     def block(self, party: int) -> slice:
         """The columns of a party, those that vary most first."""
@@ -109,7 +109,7 @@ class SmallProblem:
         weight = self.objective.regularisation_weight
         if self.objective.regulariser is Regulariser.NONCONVEX:
             return np.asarray(2.0 * weight * w / (1.0 + w**2) ** 2)
-        return weight * self.objective.regulariser.value * w
+        return weight * self.objective.regulariser.curvature * w
 
 
 class History(NamedTuple):

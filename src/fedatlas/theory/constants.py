@@ -15,9 +15,6 @@ from fedatlas.federations.vertical.shards import Features, PartyRows
 from fedatlas.schema.objectives import LinearObjective, Loss, Regulariser
 from fedatlas.training.solver import solve
 
-#: The steepest slope of w²/(1 + w²), at w² = 1/3.
-_STEEPEST = 3 * sqrt(3) / 8
-
 
 @dataclass(frozen=True)
 class Constants:
@@ -165,17 +162,16 @@ def _gradient_bound(rows: PartyRows, objective: LinearObjective, start: float) -
     """
     weight, regulariser = objective.regularisation_weight, objective.regulariser
     radius = sqrt(2 * start / weight) if regulariser is Regulariser.L2 else inf
-    slopes = np.full(len(rows), 1.0)  # of the logistic loss
-    if objective.loss is Loss.ROBUST:
-        slopes[:] = sqrt(0.5)
+    slopes = np.full(len(rows), objective.loss.steepest)
     if objective.loss is Loss.SQUARE:
         farthest = radius * _norms(rows.features) + np.abs(rows.label)
         slopes = 2 * np.minimum(farthest, sqrt(len(rows) * start))
     largest = 0.0
     for first, end in _blocks(rows):
-        pull = weight * radius if regulariser is Regulariser.L2 else 0.0
-        if regulariser is Regulariser.NONCONVEX:
-            pull = weight * _STEEPEST * sqrt(end - first)
+        if regulariser is Regulariser.L2:
+            pull = weight * radius
+        else:
+            pull = weight * regulariser.steepest * sqrt(end - first)
         of_losses = (slopes * _norms(rows.features[:, first:end])).max(initial=0.0)
         largest = max(largest, float(of_losses) + pull)
     return largest**2

@@ -1,7 +1,7 @@
 """Theorem 1 of TDCD (Das, Castiglia, Wang and Patterson 2022), and its constants."""
 
 from dataclasses import dataclass
-from math import sqrt
+from math import isinf
 
 import numpy as np
 from scipy import sparse
@@ -11,12 +11,9 @@ from fedatlas.arithmetic.objectives import block_smoothness
 from fedatlas.evaluation.theory_table import SQUARED_GRADIENT
 from fedatlas.federations.shards import TieredSamples
 from fedatlas.federations.vertical.shards import PartyRows
-from fedatlas.schema.objectives import LinearObjective, Loss
+from fedatlas.schema.objectives import LinearObjective
 from fedatlas.theory.constants import at_start, constants_of, optimum_of
 from fedatlas.theory.theorems import AS_PRINTED, Bound, Course, Theorem
-
-#: The steepest slope of a loss over its margin; the square loss has none.
-_STEEPEST = {Loss.LOGISTIC: 1.0, Loss.ROBUST: sqrt(0.5)}
 
 
 @dataclass(frozen=True)
@@ -66,14 +63,14 @@ def _of_silos(data: TieredSamples, objective: LinearObjective) -> TierConstants:
     rows = PartyRows(features, data.silos[0].samples.label[data.place[0]], starts)
     start, optimum = at_start(rows, objective)[0], optimum_of(rows, objective)[1]
     of_loss, partial = block_smoothness(features, starts.tolist(), objective)
-    steepest = _STEEPEST.get(objective.loss)
+    steepest = objective.loss.steepest
     return TierConstants(
         clients=tuple(silo.clients for silo in data.silos),
         samples=len(rows),
         loss_smoothness=of_loss,
         partial_smoothness=partial,
         deviations=None
-        if steepest is None
+        if isinf(steepest)
         else tuple(steepest**2 * float((block**2).sum()) / len(rows) for block in blocks),
         gap=start - (optimum or 0.0),
         optimum=optimum,

@@ -17,15 +17,13 @@ from scipy import sparse
 from fedatlas.arithmetic.kernels.compilation import compiled, frozen
 from fedatlas.schema.objectives import LinearObjective, Loss, Regulariser
 
-ROBUST, LOGISTIC, SQUARE = 0, 1, 2
-NONE, NONCONVEX, L2 = 0, 1, 2
-
-LOSS_CODES = {Loss.ROBUST: ROBUST, Loss.LOGISTIC: LOGISTIC, Loss.SQUARE: SQUARE}
-REGULARISER_CODES = {
-    Regulariser.NONE: NONE,
-    Regulariser.NONCONVEX: NONCONVEX,
-    Regulariser.L2: L2,
-}
+# Compiled code knows losses and regularisers by numbers.
+LOSS_CODES = {loss: code for code, loss in enumerate(Loss)}
+REGULARISER_CODES = {regulariser: code for code, regulariser in enumerate(Regulariser)}
+ROBUST, LOGISTIC, SQUARE = (LOSS_CODES[x] for x in (Loss.ROBUST, Loss.LOGISTIC, Loss.SQUARE))
+NONE, NONCONVEX, L2 = (
+    REGULARISER_CODES[x] for x in (Regulariser.NONE, Regulariser.NONCONVEX, Regulariser.L2)
+)
 
 
 @compiled(inline="always")
@@ -121,6 +119,45 @@ def prefetch_row(indptr, indices, values, row):
     _prefetch(indices, first)
     _prefetch(values, first)
     _prefetch(values, first + np.uint64(8))
+
+
+# The same for torch's tensors, which bring their own operations along.
+
+
+def torch_loss(loss: Loss, margins: Any, labels: Any) -> Any:
+    """Loss of each margin."""
+    if loss is Loss.ROBUST:
+        return (0.5 * (margins - labels) ** 2).log1p()
+    if loss is Loss.LOGISTIC:
+        t = -labels * margins
+        return t.clamp(min=0) + (-t.abs()).exp().log1p()
+    assert loss is Loss.SQUARE
+    return (margins - labels) ** 2
+
+
+def torch_slope(loss: Loss, margins: Any, labels: Any) -> Any:
+    """Derivative of the loss with respect to each margin."""
+    if loss is Loss.ROBUST:
+        residuals = margins - labels
+        return residuals / (1 + 0.5 * residuals**2)
+    if loss is Loss.LOGISTIC:
+        return -labels * (-labels * margins).sigmoid()
+    assert loss is Loss.SQUARE
+    return 2 * (margins - labels)
+
+
+def torch_penalty(regulariser: Regulariser, x: Any) -> Any:
+    """The unweighted regulariser of x (…, d)."""
+    if regulariser is Regulariser.NONCONVEX:
+        return (x**2 / (1 + x**2)).sum(-1)
+    return (0.5 if regulariser is Regulariser.L2 else 0.0) * (x**2).sum(-1)
+
+
+def torch_penalty_gradient(regulariser: Regulariser, x: Any) -> Any:
+    """Gradient of the unweighted regulariser, (…, d)."""
+    if regulariser is Regulariser.NONCONVEX:
+        return 2 * x / (1 + x**2) ** 2
+    return (1.0 if regulariser is Regulariser.L2 else 0.0) * x
 
 
 @compiled

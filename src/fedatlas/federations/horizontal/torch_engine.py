@@ -7,51 +7,18 @@ import torch
 from scipy import sparse
 
 from fedatlas.arithmetic import torch_device
+from fedatlas.arithmetic.kernels.formulas import (
+    torch_loss,
+    torch_penalty,
+    torch_penalty_gradient,
+    torch_slope,
+)
 from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.arithmetic.torch_device import available, in_blocks
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.parts import TorchArrays
 from fedatlas.federations.shards import ClientSamples
-from fedatlas.schema.objectives import LinearObjective, Loss, Regulariser
-
-
-def loss_value(loss: Loss, margin: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
-    """Loss of each margin."""
-    if loss is Loss.ROBUST:
-        return torch.log1p(0.5 * (margin - label) ** 2)
-    if loss is Loss.SQUARE:
-        return (margin - label) ** 2
-    assert loss is Loss.LOGISTIC
-    return torch.nn.functional.softplus(-label * margin)
-
-
-def loss_derivative(loss: Loss, margin: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
-    """Derivative of the loss with respect to each margin."""
-    if loss is Loss.ROBUST:
-        residual = margin - label
-        return residual / (1 + 0.5 * residual**2)
-    if loss is Loss.SQUARE:
-        return 2 * (margin - label)
-    assert loss is Loss.LOGISTIC
-    return -label * torch.sigmoid(-label * margin)
-
-
-def penalty(regulariser: Regulariser, x: torch.Tensor) -> torch.Tensor:
-    """The unweighted regulariser of x (…, d)."""
-    if regulariser is Regulariser.NONCONVEX:
-        return (x**2 / (1 + x**2)).sum(-1)
-    if regulariser is Regulariser.L2:
-        return 0.5 * (x**2).sum(-1)
-    return torch.zeros_like(x[..., 0])
-
-
-def penalty_derivative(regulariser: Regulariser, x: torch.Tensor) -> torch.Tensor:
-    """Gradient of the unweighted regulariser, (…, d)."""
-    if regulariser is Regulariser.NONCONVEX:
-        return 2 * x / (1 + x**2) ** 2
-    if regulariser is Regulariser.L2:
-        return x
-    return torch.zeros_like(x)
+from fedatlas.schema.objectives import LinearObjective
 
 
 class TorchEngine(TorchArrays, HorizontalProblem):
@@ -79,13 +46,13 @@ class TorchEngine(TorchArrays, HorizontalProblem):
             features = self._features[rows[here]]  # (S, b, d)
             margins = torch.matmul(features, points[clients].unsqueeze(-1)).squeeze(-1)
             labels = self._labels[rows[here]]
-            slopes = share[here] * loss_derivative(self.objective.loss, margins, labels)
+            slopes = share[here] * torch_slope(self.objective.loss, margins, labels)
             return margins, torch.matmul(slopes.unsqueeze(1), features).squeeze(1)
 
         most = max(1, torch_device.AT_ONCE // self.dimension)
         gradients = in_blocks(of_samples, clients, samples, most, together=True)[1]
         weight = self.objective.regularisation_weight
-        return gradients + weight * penalty_derivative(self.objective.regulariser, points)
+        return gradients + weight * torch_penalty_gradient(self.objective.regulariser, points)
 
     def _local_sgd(
         self, x: torch.Tensor, batch: Minibatches, step_size: float, correction: Any
@@ -114,12 +81,12 @@ class TorchEngine(TorchArrays, HorizontalProblem):
     def _measure_training(self, x: torch.Tensor) -> dict[str, float]:
         weight, kind = self.objective.regularisation_weight, self.objective.regulariser
         margins = self._features @ x
-        loss = self._weights @ loss_value(self.objective.loss, margins, self._labels)
-        slopes = self._weights * loss_derivative(self.objective.loss, margins, self._labels)
-        gradient = slopes @ self._features + weight * penalty_derivative(kind, x)
+        loss = self._weights @ torch_loss(self.objective.loss, margins, self._labels)
+        slopes = self._weights * torch_slope(self.objective.loss, margins, self._labels)
+        gradient = slopes @ self._features + weight * torch_penalty_gradient(kind, x)
         correct = (margins > 0) == (self._labels > 0)
         return {
-            "objective": float(loss + weight * penalty(kind, x)),
+            "objective": float(loss + weight * torch_penalty(kind, x)),
             "gradient_norm": float(torch.linalg.vector_norm(gradient)),
             "train_accuracy": float(correct.double().mean()) if self.has_classes else math.nan,
         }
