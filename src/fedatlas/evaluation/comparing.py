@@ -95,12 +95,12 @@ class EffectTest(ClaimTest, ABC):
 
     @property
     def unit(self) -> str:
-        """Of the advantage."""
+        """Unit of the advantage."""
         return unit_of_losses(getattr(self, "measurement", ""))
 
     @property
     def direction(self) -> Direction:
-        """What is claimed of the advantage."""
+        """Direction in which the advantage is claimed."""
         return "better"
 
     @property
@@ -110,7 +110,7 @@ class EffectTest(ClaimTest, ABC):
 
     @property
     def criterion(self) -> Criterion:
-        """What is claimed, in units of the advantage."""
+        """Criterion of the claim, in units of the advantage."""
         smallest, published = self.smallest_effect or self.default_effect, self.published_effect
         if self.unit == "decades":
             smallest = float(np.log10(smallest))
@@ -185,7 +185,8 @@ def _tested(judge: Callable[[float], CaseOutcome], scale: float) -> CaseOutcome:
 
 def at_end(traces: Sequence[Trace], measurement: str, share: float) -> Measured:
     """The measurement that runs end with, after a share of their rounds."""
-    ends = [final_losses(cut(trace, share), measurement) for trace in traces]
+    shown = [until(trace, share) for trace in traces]
+    ends = [lost_apart(trace, measurement, losses_of(trace, measurement)[:, -1]) for trace in shown]
     return Measured(f"{measurement} at the end", measurement, ends)
 
 
@@ -319,7 +320,7 @@ def common_delta(deltas: Sequence[np.ndarray]) -> float | None:
 
 
 def why_no_common_delta(deltas: Sequence[tuple[str, np.ndarray]]) -> str:
-    """That the ε of runs hold at different δ, in words; empty if they can be compared."""
+    """Explain that the ε of runs hold at different δ; empty if they can be compared."""
     if common_delta([own for _, own in deltas]) is not None:
         return ""
     told = [f"{run} at δ = {largest_delta(own):.3g}" for run, own in deltas]
@@ -332,7 +333,7 @@ def format_delta(delta: float | None) -> str:
 
 
 def largest_delta(deltas: np.ndarray) -> float:
-    """Of seeds, some of which may have none."""
+    """Largest δ of seeds, some of which may have none."""
     return float(deltas[np.isfinite(deltas)].max(initial=0.0))
 
 
@@ -345,19 +346,9 @@ def check_pairs(traces: Sequence[Trace]) -> None:
 
 
 def unit_of_losses(measurement: str) -> str:
-    """Of what falls over orders of magnitude ratios are compared, of the rest differences."""
+    """Decades where ratios are compared, as of what falls by orders of magnitude; else a score."""
     scores = measurement in LARGER_IS_BETTER or measurement.endswith("_rmse")
     return measurement if scores else "decades"
-
-
-def cut(trace: Trace, share: float) -> Trace:
-    """The records of the first share of the rounds."""
-    return trace if share == 1 else until(trace, share)
-
-
-def final_losses(trace: Trace, measurement: str) -> np.ndarray:
-    """(seeds,) losses of the last record, in `unit_of_losses`; +inf for a lost seed."""
-    return lost_apart(trace, measurement, losses_of(trace, measurement)[:, -1])
 
 
 def losses_by(
@@ -412,7 +403,7 @@ def as_far_as_resolved(
     gaps: Sequence[np.ndarray],
     criterion: Criterion,
 ) -> CaseOutcome:
-    """What remains of an outcome wherever between two records targets were met.
+    """The outcome, if it is the same wherever between two records targets were met.
 
     traces: that were compared. gaps: the least and the largest advantages (seeds,) that records
     leave open.

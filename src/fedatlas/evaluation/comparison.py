@@ -266,24 +266,20 @@ def _of_most(outcomes: Sequence[Outcome]) -> Outcome:
     return "undecided" if outcome in ("reproduced", "compatible") and half else outcome
 
 
-def together_of(findings: Sequence[CaseOutcome], cases: Quantifier = "all") -> Outcome:
-    """As `together`, of findings: that any of all cases is contradicted pays for asking all (Holm).
+def together_of(found: Sequence[CaseOutcome], cases: Quantifier = "all") -> Outcome:
+    """The outcome of a claim; that any of all cases is contradicted pays for asking all (Holm).
 
     What has no p is not random, and needs no correction.
     """
-    outcome = together((finding.outcome for finding in findings), cases)
+    outcome = together((case.outcome for case in found), cases)
     if outcome != "contradicted" or cases != "all":
         return outcome
-    found = [
-        finding.effect.p if finding.effect else None
-        for finding in findings
-        if finding.outcome == "contradicted"
-    ]
-    p_values = [p for p in found if p is not None]
-    if len(p_values) < len(found):
+    ps = [case.effect.p if case.effect else None for case in found if case.outcome == outcome]
+    p_values = [p for p in ps if p is not None]
+    if len(p_values) < len(ps):
         return outcome
     # Holm's first step is Bonferroni's, which decides whether any stands.
-    return outcome if len(findings) * min(p_values) <= SIGNIFICANCE else "undecided"
+    return outcome if len(found) * min(p_values) <= SIGNIFICANCE else "undecided"
 
 
 _WORST_FIRST: tuple[Outcome, ...] = (

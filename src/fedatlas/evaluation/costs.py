@@ -25,7 +25,7 @@ Trace: TypeAlias = "xr.Dataset"
 
 
 def specification(trace: Trace) -> dict[str, Any]:
-    """What the run that made the trace was to do, as its experiment declared it."""
+    """Read the specification of the run that made the trace, as its experiment declared it."""
     declared: dict[str, Any] = json.loads(trace.attrs["specification"])
     return declared
 

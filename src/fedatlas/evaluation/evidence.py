@@ -113,9 +113,12 @@ def _named(logarithm: float) -> str:
 
 def counts(effect: Effect) -> str:
     """The smallest effect that counts, and the paper's, in words."""
-    told = f"{format_smallest(effect)} counts"
+    in_decades = effect.unit == "decades"
+    told = f"a difference of {plain(effect.smallest)} counts"
+    if in_decades:
+        told = f"a factor of {number(effect.smallest)} counts"
     if effect.published is not None:
-        shown = number(effect.published) if effect.unit == "decades" else plain(effect.published)
+        shown = number(effect.published) if in_decades else plain(effect.published)
         told += f"; the paper's is {shown}"
     return told + format_repeats(effect)
 
@@ -125,13 +128,6 @@ def format_repeats(effect: Effect) -> str:
     if effect.repeats and effect.seeds == 1:
         return f"; all {effect.repeats + 1} seeds coincide: one observation"
     return f"; {effect.repeats} seeds repeat others and are not counted" if effect.repeats else ""
-
-
-def format_smallest(effect: Effect) -> str:
-    """The smallest effect that counts: a factor, or a difference."""
-    if effect.unit == "decades":
-        return f"a factor of {number(effect.smallest)}"
-    return f"a difference of {plain(effect.smallest)}"
 
 
 def level(name: str, levels: np.ndarray) -> str:
@@ -180,7 +176,7 @@ def target_name(measurement: str, level: float) -> str:
 
 
 def unit_of(cost: str) -> str:
-    """What a cost is counted in."""
+    """Unit in which a cost is counted."""
     latencies, network = link_latencies(cost), declared_network(cost)
     if network is not None:
         return f"simulated seconds ({network.label})"
@@ -198,7 +194,7 @@ def capital(words: str) -> str:
 
 
 def format_outcomes(counts: Mapping[str, int]) -> str:
-    """How many came out how: "5 reproduced, 3 undecided"; a dash if none did."""
+    """Count outcomes in words: "5 reproduced, 3 undecided"; a dash if there are none."""
     told = [f"{counts[kind]} {kind}" for kind in OUTCOMES if counts.get(kind)]
     return ", ".join(told) or "–"
 
@@ -217,7 +213,7 @@ def in_short(effect: Effect) -> str:
 
 
 def in_full(effect: Effect) -> str:
-    """As `in_short`, with what counts and the number of seeds."""
+    """The words of `in_short`, with what counts and the number of seeds."""
     seeds = f"{effect.seeds} seed{'s' * (effect.seeds != 1)}"
     if effect.exact:
         seeds = "one observation"
@@ -225,7 +221,7 @@ def in_full(effect: Effect) -> str:
 
 
 def format_needed(effect: Effect) -> str:
-    """How many seeds in all would decide an undecided verdict with this effect, in words."""
+    """Seeds in all that would decide an undecided verdict with this effect, in words."""
     if effect.needed is not None:
         return str(effect.needed)
     # One seed has no spread; a p-value is that of a decided case, by which a claim is told.

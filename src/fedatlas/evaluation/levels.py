@@ -1,4 +1,4 @@
-"""What a trace reached: per-seed losses at equal cost, and cost to a target.
+"""Levels that a trace reached, by seed: at equal cost, and the cost to a target.
 
 A level is the decimal logarithm of a measurement's distance to its best value, 0 or 1; smaller is
 better. A diverged seed has level +inf. Between records curves are straight lines; nothing is
@@ -31,7 +31,7 @@ def smallest(measurement: str) -> float:
 
 
 def shown_floor(measurement: str) -> float:
-    """Where figures and tables cut a measurement off below; −inf where they show all values."""
+    """The value below which figures and tables cut off; −inf where they show all values."""
     return smallest(measurement) if measurement == "suboptimality" else -np.inf
 
 
@@ -265,6 +265,8 @@ def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
 
 def until(trace: Trace, share: float) -> Trace:
     """The records of the first share of the rounds; always two at least."""
+    if share == 1:
+        return trace
     rounds = specification(trace)["rounds"]
     reached_rounds = np.fmax.reduce(column(trace, "round"), axis=0)
     kept = max(int((reached_rounds <= share * rounds).sum()), 2)

@@ -56,7 +56,7 @@ class Results:
         traces: Iterable[Trace],
         measurement: str,
     ) -> tuple[Outcome, Effect]:
-        """As `comparison.compare`, of seeds that differ; test rows may add to their spread."""
+        """Compare the advantages of seeds that differ; test rows may add to their spread."""
         overlap = max(resampled_overlap(trace, measurement) for trace in traces)
         own = observations(gaps, traces)
         return compare(
@@ -68,13 +68,13 @@ class Results:
         )
 
     def interval(self, gaps: np.ndarray, traces: Iterable[Trace]) -> Interval:
-        """Of advantages (seeds,), as `compare` has it where no test rows count."""
+        """The interval of advantages (seeds,), where no test rows count."""
         own = observations(gaps, traces)
         return interval_of(own, self.confidence, 0.0, len(gaps) - len(own))
 
     @property
     def confidence(self) -> float:
-        """Of every interval."""
+        """Confidence of every interval."""
         return 1 - (1 - CONFIDENCE) / self.looks
 
     @staticmethod
@@ -119,7 +119,7 @@ class Results:
         return replace(outcome, evidence=f"{outcome.evidence}; {told}") if told else outcome
 
     def tuning_at(self, points: Mapping[str, str]) -> str:
-        """How what declared points of runs do not state was chosen, in words; empty if they do."""
+        """Describe how what declared points of runs leave open was chosen; empty if nothing."""
         efforts = {run: self.chosen[run].efforts.get(point) for run, point in points.items()}
         if not any(efforts.values()):
             return ""

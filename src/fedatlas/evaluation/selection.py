@@ -64,7 +64,7 @@ def varied_hyper_parameters(point: str, points: Mapping[str, Trace]) -> dict[str
 
 
 class Effort(NamedTuple):
-    """How a point was chosen.
+    """The effort by which a point was chosen.
 
     at_edge: hyper-parameters chosen at the edge of their grid. tried: among how many points; 1: it
     was declared.
@@ -127,7 +127,7 @@ def choices(record: dict[str, Any]) -> dict[str, Choice]:
 
 
 def seen_test_rows(measurement: str) -> str:
-    """That a choice by this measurement looked at test rows, in words; empty if it did not."""
+    """Say that a choice by this measurement looked at test rows; empty if it did not."""
     return f" by {measurement} on test rows" if measurement.startswith("test_") else ""
 
 

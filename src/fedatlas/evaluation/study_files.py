@@ -1,4 +1,4 @@
-"""What studies write of an experiment, for claims: a loss surface, budgets, attacks and leaks."""
+"""Files of studies that claims are about: a loss surface, budgets, attacks and leaks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Classification = Literal["minimum", "saddle", "maximum", "degenerate"]
 
 @dataclass(frozen=True)
 class StationaryPoint:
-    """Where the gradient vanishes: a point, or a set of degenerate ones that share their value.
+    """A point where the gradient vanishes, or a set of degenerate ones that share their value.
 
     classification: by the eigenvalues of the surface's Hessian; degenerate if one is nearly 0.
     m: the point; of a set its member nearest to the middle of the range. a, b: the best ones there.

@@ -1,4 +1,4 @@
-"""How many claims came out how, and how many stand when many tests are accounted for.
+"""Counts of claims by outcome, and of those that stand when many tests are accounted for.
 
 A family is what one correction is made for: the claims of one paper, or our own questions that
 are asked beside it.
@@ -88,7 +88,7 @@ def tally(verdicts: Sequence[Verdict]) -> Tally:
 
 
 def _possible(verdicts: Sequence[Verdict], seeds: int | None = None) -> int:
-    """How many tested claims can survive at most; seeds: of every test, in place of its own."""
+    """Count tested claims that can survive at most; seeds: of every test, in place of its own."""
     both = (
         under_test([_as_clear_as_can_be(verdict, outcome, seeds) for verdict in verdicts])
         for outcome in DECIDED
@@ -109,12 +109,12 @@ def _as_clear_as_can_be(verdict: Verdict, outcome: Outcome, seeds: int | None) -
 
 @cache
 def _smallest_p(seeds: int) -> float:
-    """Of so many seeds, if all agree; the same for every verdict of as many."""
+    """The smallest p of so many seeds: all agree."""
     return sign_p(np.ones(seeds), 0.0)
 
 
 def _seeds(tested: Collection[str], verdicts: Sequence[Verdict]) -> tuple[int, ...]:
-    """Of how many seeds the tests of these claims are."""
+    """Numbers of seeds of the tests of these claims."""
     effects = [each.effect for each in verdicts if each.effect and each.claim in tested]
     return tuple(sorted({effect.seeds for effect in effects if not effect.exact}))
 
@@ -135,7 +135,7 @@ def families(verdicts: Sequence[Verdict]) -> dict[tuple[str, str], list[Verdict]
 
 
 def family_name(paper: str, question: str) -> str:
-    """Of a family, as tables and headings name it."""
+    """Name of a family, for tables and headings."""
     return f"{OF_NO_PAPER if paper == OURS else paper}, {QUESTIONS[question]}"
 
 
@@ -153,7 +153,7 @@ def tally_table(tallies: Mapping[str, Tally]) -> tuple[list[str], list[list[str]
 
 
 def format_correction(tally: Tally) -> str:
-    """What is left after Holm's correction, and what could be, in words; empty without tests."""
+    """Describe what is left after Holm's correction, and could be; empty without tests."""
     if not tally.tested:
         return ""
     if not tally.decided:

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import get_args
 
@@ -54,43 +54,39 @@ def judge(experiment: str, paper: str, claims: Sequence[Claim], results: Results
     verdicts = []
     for claim in claims:
         with error_context(f"claim '{claim.id}'"):
-            findings = _with_whole(claim, list(claim.test.judge(results)))
+            cases = _with_whole(claim, list(claim.test.judge(results)))
         verdicts += [
             Verdict(
                 claim=f"{experiment}/{claim.id}",
-                case=finding.case,
                 paper=paper,
                 source=claim.source,
                 statement=claim.statement,
                 question=claim.question,
-                outcome=finding.outcome,
-                evidence=finding.evidence,
-                fragile=finding.fragile,
                 cases=claim.cases,
-                effect=finding.effect,
+                **vars(case),
             )
-            for finding in findings
+            for case in cases
         ]
     return verdicts
 
 
-def _with_whole(claim: Claim, findings: list[CaseOutcome]) -> list[CaseOutcome]:
-    """The finding of the claim ahead of its cases; a case alone is the claim."""
-    if any(not finding.case for finding in findings):
-        return findings
-    if len(findings) == 1:
-        (only,) = findings
-        evidence = f"{only.case}: {only.evidence}"
-        return [CaseOutcome("", only.outcome, evidence, only.effect, only.fragile)]
-    outcome = together_of(findings, claim.cases)
-    counts = Counter[str](finding.outcome for finding in findings)
-    evidence = ", ".join(f"{counts[kind]} {kind}" for kind in OUTCOMES if counts[kind])
-    fragile = [finding.case for finding in findings if finding.fragile]
-    words = f"in {', '.join(fragile)}" if fragile else ""
-    return [
-        CaseOutcome("", outcome, f"{len(findings)} cases: {evidence}", fragile=words),
-        *findings,
-    ]
+def _with_whole(claim: Claim, cases: list[CaseOutcome]) -> list[CaseOutcome]:
+    """The outcome of the claim ahead of its cases; a case alone is the claim."""
+    if any(not case.case for case in cases):
+        return cases
+    if len(cases) == 1:
+        (only,) = cases
+        return [replace(only, case="", evidence=f"{only.case}: {only.evidence}")]
+    counts = Counter[str](case.outcome for case in cases)
+    told = ", ".join(f"{counts[outcome]} {outcome}" for outcome in OUTCOMES if counts[outcome])
+    fragile = [case.case for case in cases if case.fragile]
+    whole = CaseOutcome(
+        case="",
+        outcome=together_of(cases, claim.cases),
+        evidence=f"{len(cases)} cases: {told}",
+        fragile=f"in {', '.join(fragile)}" if fragile else "",
+    )
+    return [whole, *cases]
 
 
 def verdicts_to_csv(verdicts: Sequence[Verdict]) -> str:
@@ -175,7 +171,7 @@ def surviving(verdicts: Sequence[Verdict], significance: float = SIGNIFICANCE) -
 
 
 def _whole_p(whole: Verdict, cases: Sequence[Verdict]) -> float:
-    """Of a claim with cases that of so many as it takes (Benjamini and Heller 2008)."""
+    """p of a claim: with cases that of as many as it takes (Benjamini and Heller 2008)."""
     if not cases:
         return 1.0 if whole.effect is None or whole.effect.p is None else whole.effect.p
     if whole.outcome not in ("reproduced", "contradicted"):
@@ -192,7 +188,7 @@ def _whole_p(whole: Verdict, cases: Sequence[Verdict]) -> float:
 
 
 def _case_p(case: Verdict, outcome: Outcome) -> float:
-    """Of a case for the claim's outcome; an exact case is certain."""
+    """p of a case for the claim's outcome; an exact case is certain."""
     if case.outcome != outcome or case.effect is None:
         return 1.0
     if case.effect.exact:
@@ -201,7 +197,7 @@ def _case_p(case: Verdict, outcome: Outcome) -> float:
 
 
 def verdict_summary(verdicts: Sequence[Verdict]) -> str:
-    """How many claims came out how, those of papers and questions of ours apart, in words."""
+    """Count claims by outcome in words, those of papers and questions of ours apart."""
     parts = []
     for question, whose in (("paper", "claims of papers"), ("ours", "questions of ours")):
         counts = Counter[str](v.outcome for v in whole_claims(verdicts, question))
@@ -212,7 +208,7 @@ def verdict_summary(verdicts: Sequence[Verdict]) -> str:
 
 
 def would_decide(verdict: Verdict) -> str:
-    """What would decide a verdict that is undecided; empty where that is not known or needed."""
+    """Describe what would decide an undecided verdict; empty where that is not known or needed."""
     if verdict.outcome != "undecided" or verdict.effect is None:
         return ""
     seeds = format_needed(verdict.effect)

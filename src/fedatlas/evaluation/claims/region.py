@@ -91,6 +91,5 @@ class RegionTest(Lines, ClaimTest):
 
     def judge(self, results: Results) -> Iterator[CaseOutcome]:
         for name, test in self.cells.items():
-            for finding in test.judge(results):
-                case = f"{name}, {finding.case}" if finding.case else name
-                yield replace(finding, case=case)
+            for one in test.judge(results):
+                yield replace(one, case=f"{name}, {one.case}" if one.case else name)

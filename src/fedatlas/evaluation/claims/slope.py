@@ -16,7 +16,6 @@ from fedatlas.evaluation.comparing import (
     EffectTest,
     as_far_as_resolved,
     check_pairs,
-    cut,
     delta_to_reach,
     robustly,
     why_no_common_delta,
@@ -40,6 +39,7 @@ from fedatlas.evaluation.levels import (
     log_measurement,
     log_target,
     mean_along,
+    until,
 )
 from fedatlas.evaluation.results import NotTestableError, Results
 from fedatlas.evaluation.slopes import (
@@ -388,7 +388,7 @@ class SlopeTest(Lines, EffectTest):
     def _of_errors(self, results: Results, share: float) -> CaseOutcome:
         """Errors of runs after a share of their rounds, over their sizes."""
         assert self.size is not None and self.power is not None
-        traces = [cut(trace, share) for trace in results.selected(*self.series)]
+        traces = [until(trace, share) for trace in results.selected(*self.series)]
         check_pairs(traces)
         sizes = sizes_of(traces, self.size)
         errors = np.stack([self._errors(trace) for trace in traces])

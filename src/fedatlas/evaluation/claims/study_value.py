@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Found(NamedTuple):
-    """What a study says of one case of a claim.
+    """The answer of a study to one case of a claim.
 
     holds: whether the value is as claimed; None where it cannot tell.
     """
@@ -261,7 +261,7 @@ def _leaks(test: StudyValueTest, results: Results) -> Iterator[Found]:
 
 
 class _Value(NamedTuple):
-    """How a study's value is found.
+    """The way in which a study's value is found.
 
     needs: keys of the experiment. only_refutes: what found it, if that can never prove a claim.
     """
