@@ -94,6 +94,7 @@ class Federation(ABC):
         cls.name = cls.__module__.rpartition(".")[2]
 
     @classmethod
+    @cache  # a plan asks a hundred thousand times
     def counts(cls) -> tuple[str, ...]:
         """The costs that its runs count."""
         counted = tuple(field.name for field in fields(cls.counters) if field.name in COSTS)
@@ -167,18 +168,18 @@ def why_not_counted(
     """
     graphs = (True, False) if on_graphs is None else (on_graphs,)
     possible = {federation_of(kind, on_graphs=one, backend=backend) for one in graphs}
-    counted = [name for name in COSTS if any(name in each.counts() for each in possible)]
     counter = "hub_client_trips" if link_latencies(cost) is not None else cost
     for each in possible:
         if counter in each.instead:
             return each.instead[counter]
-    if counter in COSTS and counter not in counted:
+    if counter in COSTS and not any(counter in each.counts() for each in possible):
         if counter == "epsilon":
             return "it is not private"
         others = {each.holders: each for each in federations() if counter in each.counts()}
         if len(others) == 1 and kind not in {each.partition_kind for each in others.values()}:
             return f"it has no {next(iter(others))}"
-        return f"it counts {', '.join(counted)}"
+        counted = {name for each in possible for name in each.counts()}
+        return f"it counts {', '.join(name for name in COSTS if name in counted)}"
     declared = declared_network(cost)
     if declared is not None and any(each.own_clock for each in possible):
         own = network.latency if network else declared.latency
