@@ -79,9 +79,8 @@ def epoch_of_parties(parties: int) -> float:
     """Seconds of an epoch of VFB²-SGD."""
     from fedatlas.algorithms import algorithm_class
     from fedatlas.arithmetic.randomness import RoundRandom
-    from fedatlas.federations.vertical.counters import PartyCounters
     from fedatlas.federations.vertical.network import PartyNetwork
-    from fedatlas.federations.vertical.problem import PartyProblem
+    from fedatlas.federations.vertical.problem import PartyCounters, PartyProblem
     from fedatlas.federations.vertical.shards import PartyRows, PartySamples
     from fedatlas.schema.network_model import NetworkModel
     from fedatlas.schema.objectives import LinearObjective

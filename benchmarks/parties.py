@@ -29,9 +29,8 @@ from fedatlas.algorithms import algorithm_class
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.data.catalogue import load_catalogue
 from fedatlas.data.formats import read_raw
-from fedatlas.federations.vertical.counters import PartyCounters
 from fedatlas.federations.vertical.network import PartyNetwork
-from fedatlas.federations.vertical.problem import PartyProblem
+from fedatlas.federations.vertical.problem import PartyCounters, PartyProblem
 from fedatlas.federations.vertical.shards import PartyRows, PartySamples
 from fedatlas.schema.network_model import NetworkModel, RealMasks, RingMasks
 from fedatlas.schema.objectives import LinearObjective

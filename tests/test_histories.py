@@ -23,9 +23,8 @@ from fedatlas.evaluation.recovery_table import (
     UNKNOWN,
     read_recovery,
 )
-from fedatlas.federations.vertical.counters import PartyCounters
 from fedatlas.federations.vertical.network import PartyNetwork
-from fedatlas.federations.vertical.problem import PartyProblem
+from fedatlas.federations.vertical.problem import PartyCounters, PartyProblem
 from fedatlas.federations.vertical.shards import PartyRows, PartySamples
 from fedatlas.figures.privacy import compose_recovery
 from fedatlas.figures.style import STYLE, draw

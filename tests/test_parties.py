@@ -28,17 +28,20 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.parties import messages
-from fedatlas.federations.parties.block import BlockState, OwnBlock
 from fedatlas.federations.parties.group import TRANSPORT_VARIABLE, PartyGroup, carrier_of
 from fedatlas.federations.parties.measured import staleness
-from fedatlas.federations.parties.messages import HEADER_BYTES, TIMED, RoundLog
+from fedatlas.federations.parties.messages import HEADER_BYTES, TIMED, BlockState, RoundLog
 from fedatlas.federations.parties.network import ProcessNetwork
-from fedatlas.federations.parties.party import Party
+from fedatlas.federations.parties.party import OwnBlock, Party
 from fedatlas.federations.parties.transport import Transport
-from fedatlas.federations.vertical.counters import PartyCounters, ProcessCounters
 from fedatlas.federations.vertical.machines import InjectedTimes
 from fedatlas.federations.vertical.network import PartyNetwork
-from fedatlas.federations.vertical.problem import PartyProblem, UpdateRule
+from fedatlas.federations.vertical.problem import (
+    PartyCounters,
+    PartyProblem,
+    ProcessCounters,
+    UpdateRule,
+)
 from fedatlas.federations.vertical.secure_sum import PrivateMasks, Ring, place_in, two_trees
 from fedatlas.federations.vertical.shards import PartyRows, read_party_shards
 from fedatlas.schema.network_model import NetworkModel, RealMasks, RingMasks

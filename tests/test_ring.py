@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.vertical.kernels import sums
-from fedatlas.federations.vertical.kernels.state import MaskLaw
+from fedatlas.federations.vertical.kernels import draws
+from fedatlas.federations.vertical.kernels.state import Masking
 from fedatlas.federations.vertical.secure_sum import AggregationTree, Ring, Trees, two_trees
 from fedatlas.schema.models import validated
 from fedatlas.schema.network_model import NetworkModel, RealMasks, RingMasks
@@ -98,12 +98,12 @@ def test_what_is_no_number_is_refused(share):
 # ------------------------------------------------------------------------------ compiled loops
 
 
-def hidden(law: MaskLaw, shares: np.ndarray) -> tuple[list[bool], list[np.ndarray]]:
+def hidden(law: Masking, shares: np.ndarray) -> tuple[list[bool], list[np.ndarray]]:
     """What `hide` says and leaves behind, of real masks and of those in the ring."""
     q = len(shares)
     held = [np.zeros(q), np.zeros(q), np.zeros(q, np.uint64), np.zeros(q, np.uint64)]
     with np.errstate(over="ignore"):  # 64-bit integers are to wrap around
-        fits = [sums.hide.py_func(law, p, p, share, *held) for p, share in enumerate(shares)]
+        fits = [draws.hide.py_func(law, p, p, share, *held) for p, share in enumerate(shares)]
     return fits, held
 
 
@@ -111,7 +111,7 @@ def hidden(law: MaskLaw, shares: np.ndarray) -> tuple[list[bool], list[np.ndarra
 def inlined(monkeypatch):
     """Compiled loops inline these; here they run as Python."""
     for name in ("bits", "unmasked_sum"):
-        monkeypatch.setattr(sums, name, getattr(sums, name).py_func)
+        monkeypatch.setattr(draws, name, getattr(draws, name).py_func)
 
 
 @pytest.mark.usefixtures("inlined")
@@ -119,19 +119,19 @@ def inlined(monkeypatch):
 @given(rings_and_shares())
 def test_compiled_loops_compute_the_same(case):
     ring, shares = case
-    fits, held = hidden(law := MaskLaw(KEY, 0.0, ring.steps, ring.limit), shares)
+    fits, held = hidden(law := Masking(KEY, 0.0, ring.steps, ring.limit), shares)
     assert all(fits)
     assert (held[2] == ring.to_ring(shares) + held[3]).all()
     trees = np.array([tree.arrays() for tree in two_trees(ring.parties)])
     with np.errstate(over="ignore"):
-        assert sums.revealed_sum.py_func(law, trees, *held) == exact_sum(ring, shares)
+        assert draws.revealed_sum.py_func(law, trees, *held) == exact_sum(ring, shares)
 
 
 @pytest.mark.usefixtures("inlined")
 def test_compiled_loops_tell_what_does_not_fit():
     ring = Ring(40, 4)
     fits, _ = hidden(
-        MaskLaw(KEY, 0.0, ring.steps, ring.limit),
+        Masking(KEY, 0.0, ring.steps, ring.limit),
         np.array([0.0, ring.limit, -np.inf, np.nan, np.nextafter(-ring.limit, 0)]),
     )
     assert fits == [True, False, False, False, True]
@@ -139,7 +139,7 @@ def test_compiled_loops_tell_what_does_not_fit():
 
 def bits_of_counters(count: int) -> np.ndarray:
     with np.errstate(over="ignore"):
-        return np.array([sums.bits.py_func(KEY, number) for number in range(count)], np.uint64)
+        return np.array([draws.bits.py_func(KEY, number) for number in range(count)], np.uint64)
 
 
 def test_numbers_of_counters_are_those_of_splitmix64():
@@ -147,11 +147,11 @@ def test_numbers_of_counters_are_those_of_splitmix64():
     words = [6457827717110365317, 3203168211198807973, 9817491932198370423]
     seed, drawn = np.uint64(1234567), range(1, 4)
     with np.errstate(over="ignore"):
-        assert [sums.bits.py_func(seed, number) for number in drawn] == words
-    assert [sums.uniform(seed, number) for number in drawn] == [
+        assert [draws.bits.py_func(seed, number) for number in drawn] == words
+    assert [draws.uniform(seed, number) for number in drawn] == [
         (word >> 11) / 2**53 for word in words
     ]
-    assert [sums.mask(seed, number) for number in drawn] == [
+    assert [draws.mask(seed, number) for number in drawn] == [
         (word >> 11) / 2**52 - 1 for word in words
     ]
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.vertical.kernels.sums import unmasked_sum
+from fedatlas.federations.vertical.kernels.draws import unmasked_sum
 from fedatlas.federations.vertical.secure_sum import (
     AggregationTree,
     Trees,

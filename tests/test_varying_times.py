@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.vertical.counters import PartyCounters
+from fedatlas.federations.vertical.kernels import draws
 from fedatlas.federations.vertical.kernels import state as at
-from fedatlas.federations.vertical.kernels import times
 from fedatlas.federations.vertical.network import PartyNetwork
+from fedatlas.federations.vertical.problem import PartyCounters
 from fedatlas.schema.network_model import NetworkModel
 from test_vertical_methods import Case, Run, assert_replayed, make_data, replayed
 
@@ -71,7 +71,7 @@ def normal_quantiles() -> list[float]:
 
 def factor_of(run: Run):
     """What multiplies the time of a share or an update; None where nothing varies."""
-    case, laws = run.case, run.network._laws
+    case, laws = run.case, run.network._time_distributions
     if laws is None:
         return None
     key, slow = (int(key) for key in laws.keys)
@@ -163,9 +163,9 @@ def test_moments_of_times(law):
     network = PartyNetwork(
         make_data(Case()).rows("dense"), Case().spec, 3, model, PartyCounters(), 5
     )
-    laws = network._laws
+    laws = network._time_distributions
     assert laws is not None
-    drawn = np.array([times.factor(laws.factors, laws.keys[0], k) for k in range(20_000)])
+    drawn = np.array([draws.factor(laws.factors, laws.keys[0], k) for k in range(20_000)])
     spread = {
         "lognormal": lambda: math.sqrt(math.expm1(law["spread"] ** 2)),
         "shifted_exponential": lambda: 1 - law["fixed"],
@@ -184,11 +184,11 @@ def test_moments_of_times(law):
 def test_a_drift_holds_for_a_period_and_differs_between_parties():
     key = np.uint64(3)
     found = np.array(
-        [[times.drifted(0.5, 100.0, key, p, 3, t) for t in (0, 99, 100, 199)] for p in range(3)]
+        [[draws.drifted(0.5, 100.0, key, p, 3, t) for t in (0, 99, 100, 199)] for p in range(3)]
     )
     assert (found[:, 0] == found[:, 1]).all() and (found[:, 2] == found[:, 3]).all()
     assert len(set(found.ravel().tolist())) == 6
-    many = np.array([times.drifted(0.5, 1.0, key, 0, 1, t) for t in range(20_000)])
+    many = np.array([draws.drifted(0.5, 1.0, key, 0, 1, t) for t in range(20_000)])
     assert many.mean() == pytest.approx(1, abs=0.02)
     assert np.log(many).std() == pytest.approx(0.5, rel=0.03)
 
@@ -277,13 +277,15 @@ def test_as_many_cores_as_threads_need_change_nothing():
     free, enough = (
         Run(equal_blocks(compute={"kind": "lognormal", "spread": 0.5})) for _ in range(2)
     )
-    assert enough.network._laws is not None
-    enough.network._laws = enough.network._laws._replace(cores=5.0)  # own, 2 threads, 2 shares
+    assert enough.network._time_distributions is not None
+    enough.network._time_distributions = enough.network._time_distributions._replace(
+        cores=5.0
+    )  # own, 2 threads, 2 shares
     free.round(5), enough.round(5)
     np.testing.assert_array_equal(free.x, enough.x)
     assert free.counters == enough.counters
     few = Run(equal_blocks(compute={"kind": "lognormal", "spread": 0.5}))
-    few.network._laws = few.network._laws._replace(cores=1.0)
+    few.network._time_distributions = few.network._time_distributions._replace(cores=1.0)
     assert few.round(5).counters.simulated_time > 1.3 * free.counters.simulated_time
 
 
@@ -291,8 +293,8 @@ def test_passes_take_what_cores_and_drifts_allow():
     case = Case("saga", sizes=(4, 2), active=2, latency=0.0)
     usual = Run(case).counters.simulated_time
     slow = Run(replace(case, drift={"spread": 0.5, "period": 1e6}))
-    laws = slow.network._laws
-    drifts = [times.drifted(0.5, 1e15, laws.keys[1], party, 2, 0.0) for party in range(2)]
+    laws = slow.network._time_distributions
+    drifts = [draws.drifted(0.5, 1e15, laws.keys[1], party, 2, 0.0) for party in range(2)]
     expected = usual * max(4 * drifts[0], 2 * drifts[1]) / 4
     assert slow.counters.simulated_time == pytest.approx(expected, rel=1e-12)
 

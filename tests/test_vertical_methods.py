@@ -26,11 +26,10 @@ from fedatlas.algorithms.vfb2_svrg import Vfb2Svrg
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.vertical.algorithm import VerticalAlgorithm
-from fedatlas.federations.vertical.counters import PartyCounters
-from fedatlas.federations.vertical.kernels import blocks, events, sums
+from fedatlas.federations.vertical.kernels import blocks, draws
 from fedatlas.federations.vertical.kernels import state as at
 from fedatlas.federations.vertical.network import PartyNetwork, PartyState
-from fedatlas.federations.vertical.problem import PartyProblem
+from fedatlas.federations.vertical.problem import PartyCounters, PartyProblem
 from fedatlas.federations.vertical.secure_sum import AggregationTree, two_trees
 from fedatlas.federations.vertical.shards import PartyRows, PartySamples
 from fedatlas.schema.network_model import Masks, NetworkModel, RealMasks, RingMasks
@@ -450,53 +449,6 @@ def test_one_dominator_runs_the_method_on_pooled_data(
     assert_close(run.barrier(), pooled(run)[run.data.columns])
 
 
-@every_objective
-@both_layouts
-@both_modes
-@every_method
-@pytest.mark.parametrize("rounds", [3, 40])
-def test_one_party_alone_has_the_bits_of_the_events(
-    objective, layout, synchronous, method, rounds, monkeypatch
-):
-    case = Case(method, objective, 0.1, layout, (7,), 1, 40, synchronous, rounds_per_epoch=rounds)
-    assert_as_by_events(case, make_data(case), 10, monkeypatch)
-
-
-@every_method
-@every_objective
-def test_one_party_catches_up_with_many_missed_updates(method, objective, monkeypatch):
-    case = Case(method, objective, 0.1, "sparse", (7,), 1, 500, rounds_per_epoch=1)
-    data = make_data(case)
-    data.X[3:, :2] = 0.0  # hardly any row has these
-    assert_as_by_events(case, data, 3, monkeypatch)
-
-
-def assert_as_by_events(
-    case: Case, data: Data, rounds: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The loop of one party and that of several leave the same bits everywhere."""
-    alone = Run(case, data).round(rounds)
-
-    def by_events(blocks, rule, timing, laws, step, scratch, draws, *state):
-        trees = np.empty((1, 2, 0, 2), np.int64)
-        law = at.MaskLaw(np.uint64(0), 0.0, 0.0, math.inf)
-        job = blocks, rule, timing, laws, step, scratch, draws, len(draws), -math.inf, trees, law
-        assert events.advance(*job, *state)
-
-    monkeypatch.setattr(events, "decide_alone", by_events)
-    general = Run(case, data).round(rounds)
-    assert alone.counters == general.counters
-    for ours, theirs in zip(arrays_of(alone.state), arrays_of(general.state), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
-    np.testing.assert_array_equal(alone.barrier(), general.barrier())
-
-
-def arrays_of(state: PartyState) -> list[np.ndarray]:
-    """All that says how the run goes on: of what is asked for, only how often it was decided."""
-    queues = state.queues._replace(asked=state.queues.asked[:, at.ITERATION], reads=np.zeros(0))
-    return [state.x, state.mean, state.reference, state.memory, *queues, *state.tally]
-
-
 def test_afsvrg_of_active_parties_only_has_the_optimum_on_their_columns():
     case = Case(
         "afsvrg-vp", weight=0.1, sizes=(3, 2, 4, 3), active=2, samples=40, step_size=0.25,
@@ -736,7 +688,7 @@ def test_sums_go_up_the_trees_of_the_dominator_that_asked():
     data = make_data(case)
     data.x0[:] = data.y[:] = 0.0
     run = Run(case, data).round()
-    masks = np.array([1e10 * sums.mask(run.network._mask_laws[0].key, k) for k in range(15)])
+    masks = np.array([1e10 * draws.mask(run.network._maskings[0].key, k) for k in range(15)])
     for dominator, theta in enumerate(run.state.queues.own[:, at.SLOPE]):
         own = masks[5 * dominator : 5 * dominator + 5]
         climbs = {root: [climbed(tree, own) for tree in two_trees(5, root)] for root in range(3)}

@@ -8,9 +8,8 @@ from measuring import Timed, job_of_command_line, repeated, report
 
 from fedatlas.algorithms import algorithm_class
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.federations.vertical.counters import PartyCounters
 from fedatlas.federations.vertical.network import PartyNetwork
-from fedatlas.federations.vertical.problem import PartyProblem
+from fedatlas.federations.vertical.problem import PartyCounters, PartyProblem
 from fedatlas.federations.vertical.shards import PartyRows, PartySamples
 from fedatlas.schema.network_model import NetworkModel
 from fedatlas.schema.objectives import LinearObjective

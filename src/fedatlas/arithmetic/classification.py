@@ -58,7 +58,7 @@ class Classification:
 
 
 class _Binary(Classification):
-    """Of labels ±1 and one output; targets are 0 and 1."""
+    """Cross-entropy of one output against labels ±1; targets are 0 and 1."""
 
     def __init__(self) -> None:
         self.outputs = 1

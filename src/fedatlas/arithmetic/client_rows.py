@@ -47,7 +47,7 @@ class ChunkedRows:
 
     @property
     def nbytes(self) -> int:
-        """What all rows weigh, in float64."""
+        """Bytes of all rows, in float64."""
         return 8 * self.shape[0] * self.shape[1]
 
     def __len__(self) -> int:

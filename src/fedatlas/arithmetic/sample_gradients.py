@@ -128,7 +128,7 @@ class Stacked:
     values: torch.Tensor
 
     def norms(self, order: int) -> torch.Tensor:
-        """Of each sample, (n,)."""
+        """The norm of each sample's gradient, (n,)."""
         # A CPU adds a norm's terms one after the other: of two million float32 numbers the l1 norm
         # came out 0.3 % short, by which a clipped gradient would exceed its bound. So: row by row.
         rows = _norm(self.values.reshape(*self.values.shape[:2], -1), order)
@@ -147,7 +147,7 @@ class Outer:
     right: torch.Tensor
 
     def norms(self, order: int) -> torch.Tensor:
-        """Of each sample, (n,)."""
+        """The norm of each sample's gradient, (n,)."""
         return _norm(self.left, order) * _norm(self.right, order)
 
     def weighted_sum(self, weights: torch.Tensor) -> torch.Tensor:
@@ -187,7 +187,7 @@ def pulled_back(
 
 
 class AllAtOnce:
-    """By one call of `torch.func` for all samples."""
+    """Gradients by one call of `torch.func` for all samples."""
 
     def __init__(
         self, forward: Forward, parameters: dict[str, torch.Tensor], inputs: torch.Tensor
@@ -195,7 +195,7 @@ class AllAtOnce:
         self._forward, self._parameters, self._inputs = forward, parameters, inputs
 
     def of(self, slopes: torch.Tensor) -> list[SampleGradients]:
-        """By parameter."""
+        """The gradients, by parameter."""
 
         def of_sample(sample: torch.Tensor, slope: torch.Tensor) -> dict[str, torch.Tensor]:
             def alone(parameters: dict[str, torch.Tensor]) -> torch.Tensor:
@@ -210,7 +210,7 @@ class AllAtOnce:
 
 
 class ByLayers:
-    """By one pass of all samples through a chain, and each layer's closed form."""
+    """Gradients by one pass of all samples through a chain, and each layer's closed form."""
 
     def __init__(
         self, chain: Chain, parameters: dict[str, torch.Tensor], inputs: torch.Tensor
@@ -231,7 +231,7 @@ class ByLayers:
         return self._outputs.detach()
 
     def of(self, slopes: torch.Tensor) -> list[SampleGradients]:
-        """By parameter; to be asked for once."""
+        """The gradients, by parameter; to be asked for once."""
         of_outputs = pulled_back(self._outputs, [made for *_, made in self._layers], slopes)
         return [
             gradient
@@ -243,7 +243,7 @@ class ByLayers:
 def _of_layer(
     layer: nn.Module, given: torch.Tensor, slope: torch.Tensor
 ) -> Iterator[SampleGradients]:
-    """Of weight and bias, from the layer's inputs and the slopes with respect to its outputs."""
+    """Yield those of weight and bias; slope: with respect to the layer's outputs."""
     if isinstance(layer, nn.Conv2d):
         padding = layer.padding
         assert not isinstance(padding, str)

@@ -160,7 +160,7 @@ class Minibatch:
         self.shape = (*rows.shape, *samples.shape)
 
     def __getitem__(self, at: Any) -> torch.Tensor:
-        """Those of clients and places; of `...` all."""
+        """The samples of clients and places; all of them for `...`."""
         if at is not ...:
             self._whole = None  # it did not fit
             return self._samples.at(self._rows[at])
@@ -206,7 +206,7 @@ def in_blocks(
 
 
 class TorchDraws(Draws):
-    """For tensors; computed in float64, given in the tensor's own type."""
+    """Draws for tensors, computed in float64, given in the tensor's own type."""
 
     def uniform(self, random: RoundRandom, like: torch.Tensor) -> torch.Tensor:
         # 23 bits and half: float32 holds them exactly, so that neither 0 nor 1 is among them.
@@ -220,13 +220,13 @@ class TorchDraws(Draws):
         return size.mul_((hashes & 1).mul_(2).sub_(1))
 
     def normal(self, random: RoundRandom, like: torch.Tensor) -> torch.Tensor:
-        """By Box and Muller, half of each pair."""
+        """Normal numbers by Box and Muller, half of each pair."""
         radius = torch.sqrt(-2 * torch.log(_open_unit(_hashes(random.key(), like))))
         angle = 2 * math.pi * _open_unit(_hashes(random.key(), like))
         return (radius * torch.cos(angle)).to(like.dtype)
 
     def binomial(self, random: RoundRandom, trials: int, like: torch.Tensor) -> torch.Tensor:
-        """By inversion of the distribution function."""
+        """Binomial numbers by inversion of the distribution function."""
         uniform = _open_unit(_hashes(random.key(), like))
         table = torch.from_numpy(_fair_coins(trials)).to(like.device)
         return torch.searchsorted(table, uniform).to(like.dtype)

@@ -304,7 +304,7 @@ def ternary_delta(sensitivity: np.ndarray, value_range: float) -> Budget:
     """(0, δ) of ternary quantisation: δ_k = min(1, ‖Δ_k‖₁/r), summed.
 
     sensitivity: (releases,) in l1, C included. value_range: r. A coordinate x is sent as r sign(x)
-    with probability |x|/r, else as 0: its law moves by |Δ|/r in total variation.
+    with probability |x|/r, else as 0: its distribution moves by |Δ|/r in total variation.
     """
     deltas = np.minimum(sensitivity / value_range, 1.0)
     return basic_composition(np.zeros(len(deltas)), deltas)

@@ -30,7 +30,7 @@ Form: TypeAlias = Literal["literal", "compact", "provable"]
 
 @dataclass(frozen=True)
 class ChangedAgent:
-    """What agent i0 releases: by which update, with how much noise.
+    """The releases of agent i0: by which update, with how much noise.
 
     state_weight, tracker_weight: R̄ and C̄, what i0 receives. state_noise, tracker_noise: scales σ_k
     of Laplace noise, (releases,) each; the provable form sends states without any.

@@ -1,4 +1,4 @@
-"""What DP-GT's theorems ask of steps, samples and noise, condition by condition.
+"""Conditions of DP-GT's theorems on steps, samples and noise, one by one.
 
 Equations as printed in Assumptions 4 and 5 and Theorems 4 and 5. Graphs enter as weights R and C,
 (n, n), where [i, j] > 0 iff i receives from j; they must satisfy Assumption 1 (FedatlasError). The
@@ -39,7 +39,7 @@ class Condition:
 
     @property
     def factor(self) -> float:
-        """By which factor the bound is missed, 1 at it; NaN if not known, or for bounds of 0."""
+        """The factor by which the bound is missed, 1 at it; NaN if unknown, or for bounds of 0."""
         if self.value is None or self.value <= 0 or self.bound <= 0:
             return nan
         ratio = self.value / self.bound
@@ -57,7 +57,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Curvature:
-    """Of an objective: every f_i is L-smooth (smoothness); μ of the PL condition (polyak)."""
+    """Constants of an objective: every f_i is L-smooth; μ of the PL condition (polyak)."""
 
     smoothness: float
     polyak: float
@@ -65,7 +65,7 @@ class Curvature:
 
 @dataclass(frozen=True)
 class GraphQuantities:
-    """Of weights R and C, (n, n), where [i, j] > 0 iff i receives from j: DP-GT, Lemma 1.
+    """Quantities of weights R and C, (n, n), [i, j] > 0 iff i receives from j: DP-GT, Lemma 1.
 
     states_received, trackers_received: (n,) Σ_j R_ij and Σ_j C_ij.
     state_laplacian, tracker_laplacian: L1 = diag(R1) − R and L2 = diag(1ᵀC) − C, (n, n).

@@ -192,9 +192,9 @@ def recover(
     return Recovered(basis @ (vectors * np.sqrt(np.maximum(values, 0.0))), constant)
 
 
-MaskLaw: TypeAlias = RealMasks | RingMasks
-#: Laws of masks that are compared, by their names in tables.
-LAWS: dict[str, MaskLaw] = {
+Masking: TypeAlias = RealMasks | RingMasks
+#: TimeDistributions of masks that are compared, by their names in tables.
+LAWS: dict[str, Masking] = {
     "real, scale 1": RealMasks(),
     "ring, 32 fraction bits": RingMasks(kind="ring", fraction_bits=32),
     "ring, 40 fraction bits": RingMasks(kind="ring", fraction_bits=40),
@@ -366,7 +366,7 @@ def _label_error(told: np.ndarray, labels: np.ndarray) -> float:
 
 
 def _seen(
-    shares: np.ndarray, law: MaskLaw, parties: int, seed: int
+    shares: np.ndarray, law: Masking, parties: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray, float, float]:
     """Unmasked shares as they arrive, masked shares, and the size of either's errors."""
     random = np.random.default_rng([seed, 3])

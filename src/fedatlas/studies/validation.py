@@ -21,10 +21,14 @@ from fedatlas.federations.parties.group import PartyGroup
 from fedatlas.federations.parties.measured import DELAYS, fitted_network
 from fedatlas.federations.parties.messages import TIMED
 from fedatlas.federations.parties.network import ProcessNetwork
-from fedatlas.federations.vertical.counters import PartyCounters, ProcessCounters
 from fedatlas.federations.vertical.kernels import state as at
 from fedatlas.federations.vertical.network import PartyNetwork
-from fedatlas.federations.vertical.problem import PartyProblem, UpdateRule
+from fedatlas.federations.vertical.problem import (
+    PartyCounters,
+    PartyProblem,
+    ProcessCounters,
+    UpdateRule,
+)
 from fedatlas.federations.vertical.shards import PartySamples, read_party_shards
 from fedatlas.schema.models import read_json
 from fedatlas.schema.network_model import NetworkModel

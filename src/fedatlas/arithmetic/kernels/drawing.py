@@ -72,7 +72,7 @@ def _next_half(stream):
 
 @compiled(inline="always")
 def _unit(word):
-    """In [0, 1), of a word's upper 53 bits."""
+    """A number in [0, 1), made of a word's upper 53 bits."""
     return np.float64(np.int64(word >> np.uint64(11))) * 2.0**-53
 
 

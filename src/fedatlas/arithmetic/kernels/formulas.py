@@ -81,7 +81,7 @@ def regulariser_derivative(regulariser, weight, coordinate):
 
 @compiled(inline="always")
 def dot(indptr, indices, values, row, x):
-    """Of a row and x."""
+    """The scalar product of a row and x."""
     total = 0.0
     for position in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
         total += values[position] * x[np.uint32(indices[position])]

@@ -13,7 +13,7 @@ import numpy as np
 from fedatlas.federations.context import FederationContext, SeedRun
 from fedatlas.federations.parts import NumpyArrays
 from fedatlas.federations.vertical import Vertical
-from fedatlas.federations.vertical.counters import ProcessCounters
+from fedatlas.federations.vertical.problem import ProcessCounters
 from fedatlas.schema.network_model import NetworkModel
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.schema.partitions import VerticalPartition

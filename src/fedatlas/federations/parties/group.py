@@ -24,9 +24,9 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.parties.block import BlockState, compile_kernels
 from fedatlas.federations.parties.messages import (
     KEY_VARIABLE,
+    BlockState,
     Failed,
     Hello,
     Load,
@@ -39,6 +39,7 @@ from fedatlas.federations.parties.messages import (
     Traffic,
     accepted,
 )
+from fedatlas.federations.parties.party import compile_kernels
 from fedatlas.federations.vertical.problem import UpdateRule
 from fedatlas.schema.network_model import NetworkModel
 from fedatlas.schema.objectives import LinearObjective
@@ -52,7 +53,7 @@ Carrier = Literal["mpi", "sockets"]
 
 
 def carrier_of(environment: Mapping[str, str]) -> Carrier:
-    """By what messages travel; FedatlasError if MPI is asked for and is not there."""
+    """How messages travel; FedatlasError if MPI is asked for and is not there."""
     asked = environment.get(TRANSPORT_VARIABLE, "auto")
     if asked not in ("auto", "mpi", "sockets"):
         raise FedatlasError(f"{TRANSPORT_VARIABLE} is '{asked}'; it must be auto, mpi or sockets")
@@ -288,7 +289,7 @@ class PartyGroup:
         return began, self._hear_all(Report)
 
     def newly_sent(self, reports: Sequence[Report]) -> Traffic:
-        """What all parties have sent since this was asked last."""
+        """The traffic of all parties since this was asked last."""
         before, self._sent = self._sent, Traffic()
         for report in reports:
             self._sent = self._sent.plus(report.traffic)

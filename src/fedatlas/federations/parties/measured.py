@@ -1,4 +1,4 @@
-"""What parties noted of rounds: how stale reads and updates were, and how long things took.
+"""Measurements of rounds: how stale reads and updates were, and how long things took.
 
 Clocks of parties are compared: on one machine they are one; across nodes they must be synchronised
 to better than a message's time. What is kept is bounded, whatever the length of a run.
@@ -15,7 +15,7 @@ from fedatlas.schema.network_model import MeasuredTimes, NetworkModel, relative_
 
 
 class Staleness(NamedTuple):
-    """Of one round.
+    """Delays of one round.
 
     read_delays (reads,): decided updates of a block that a read of it lacked, as the simulator
     counts. update_delays (updates,): updates of a block between a read and the update by its ϑ.
@@ -82,7 +82,7 @@ DELAYS = ("read", "update", "tau_1", "tau_2", "sum")
 
 
 class Measured(NamedTuple):
-    """Of all rounds so far; named arrays, as checkpoints keep them.
+    """Measurements of all rounds so far; named arrays, as checkpoints keep them.
 
     seconds (kinds, q, KEPT): times by `TIMED` and party, every party's drawn evenly from all that
     it noted, NaN where there are fewer; noted (kinds, q): how many there were. delays (5, LONGEST):
@@ -117,7 +117,7 @@ class Measured(NamedTuple):
         return float(self.most[DELAYS.index(delay)])
 
     def with_round(self, logs: Sequence[RoundLog], stale: Staleness) -> Self:
-        """With the notes of one more round."""
+        """Return it with the notes of one more round."""
         new = type(self)(*(array.copy() for array in self))
         for kind, name in enumerate(TIMED):
             for party, log in enumerate(logs):
@@ -167,10 +167,10 @@ def fitted_network(measured: Measured, widths: np.ndarray, threads: int | None) 
 
 
 def _means(times: np.ndarray) -> np.ndarray:
-    """Of every party, NaN of those without any."""
+    """The mean of every party, NaN without any."""
     return np.array([values.mean() if len(values) else np.nan for values in _kept(times)])
 
 
 def _kept(times: np.ndarray) -> list[np.ndarray]:
-    """Of every party."""
+    """The times of every party that were kept."""
     return [values[np.isfinite(values)] for values in times]

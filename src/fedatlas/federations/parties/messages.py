@@ -1,4 +1,4 @@
-"""What parties send to one another, and what they and the launching process tell each other.
+"""Messages between parties, and commands and answers of the launching process and parties.
 
 A message between parties is a header and a payload. The header says what it is, which iteration of
 which dominator it belongs to, and when it was sent; the payload holds the numbers that the paper
@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from fedatlas.federations.parties.block import BlockState
 from fedatlas.federations.vertical.problem import UpdateRule
 from fedatlas.schema.network_model import NetworkModel
 from fedatlas.schema.objectives import LinearObjective
@@ -62,7 +61,7 @@ def numbers(header: Header, values: np.ndarray) -> bytes:
 
 
 def header_of(message: bytes) -> Header:
-    """What a message is."""
+    """The header of a message."""
     return Header(*_HEADER.unpack_from(message))
 
 
@@ -81,6 +80,15 @@ def slope_of(message: bytes) -> tuple[float, int]:
 def numbers_of(message: bytes, dtype: np.dtype[Any] = _FLOAT) -> np.ndarray:
     """The numbers, (n,)."""
     return np.frombuffer(message, dtype.newbyteorder("<"), offset=HEADER_BYTES).astype(dtype)
+
+
+class BlockState(NamedTuple):
+    """A block between two rounds: w, mean (d_ℓ,); reference (n,) or (0,); updates it has had."""
+
+    w: np.ndarray
+    mean: np.ndarray
+    reference: np.ndarray
+    applied: int
 
 
 #: What takes time: from a request to its share, from ϑ to its update, from sender to receiver.
@@ -134,7 +142,7 @@ class Hello(NamedTuple):
 
 
 class Setup(NamedTuple):
-    """What is to be minimised, and what the network adds. Answered by "ready"."""
+    """The objective, and the network that adds to times. Answered by "ready"."""
 
     objective: LinearObjective
     network: NetworkModel | None
@@ -178,7 +186,7 @@ class Failed(NamedTuple):
 
 
 class Traffic(NamedTuple):
-    """What was sent so far, counted where it was sent.
+    """Bytes and messages sent so far, counted where they were sent.
 
     numbers_up, numbers_down: bytes of the numbers that the paper counts, towards dominators by the
     trees, and ϑ with its sample. socket_bytes, socket_messages: all that was handed to sockets,
@@ -191,7 +199,7 @@ class Traffic(NamedTuple):
     socket_messages: int = 0
 
     def plus(self, other: Self, times: int = 1) -> Self:
-        """With so many times the other added."""
+        """Return it with so many times the other added."""
         return type(self)(*(a + times * b for a, b in zip(self, other, strict=True)))
 
 

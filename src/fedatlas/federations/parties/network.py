@@ -13,12 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedatlas.federations.parties.block import BlockState
 from fedatlas.federations.parties.group import PartyGroup
 from fedatlas.federations.parties.measured import Measured, staleness
-from fedatlas.federations.parties.messages import Report, Traffic
-from fedatlas.federations.vertical.counters import ProcessCounters
-from fedatlas.federations.vertical.problem import PartyProblem, UpdateRule
+from fedatlas.federations.parties.messages import BlockState, Report, Traffic
+from fedatlas.federations.vertical.problem import PartyProblem, ProcessCounters, UpdateRule
 
 _NO_SAMPLES = np.zeros(0, np.int64)
 
@@ -130,7 +128,7 @@ class ProcessNetwork:
         )
 
     def _after(self, state: ProcessState, began: float, reports: list[Report]) -> ProcessState:
-        """What the processes have now."""
+        """The state that the processes have now."""
         blocks = [report.state for report in reports]
         longest = max(len(block.reference) for block in blocks)
         # A party that updates nothing has no reference; it never reads one.

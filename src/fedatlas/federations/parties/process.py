@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.parties.block import OwnBlock
 from fedatlas.federations.parties.messages import (
     Failed,
     Hello,
@@ -29,7 +28,7 @@ from fedatlas.federations.parties.messages import (
     connected,
     key_of_group,
 )
-from fedatlas.federations.parties.party import Party
+from fedatlas.federations.parties.party import OwnBlock, Party
 from fedatlas.federations.parties.transport import MpiTransport, SocketTransport, Transport
 from fedatlas.federations.vertical.machines import InjectedTimes
 from fedatlas.federations.vertical.secure_sum import PrivateMasks
@@ -82,11 +81,11 @@ def main() -> None:
 def _set_up(control: Connection, own: OwnRows, transport: Transport, setup: Setup) -> Party:
     """A party that knows what is to be minimised."""
     block = OwnBlock(own.rows, setup.objective)
-    law = (setup.network or NetworkModel()).masks
+    masks = (setup.network or NetworkModel()).masks
     return Party(
         *(own.party, own.parties, own.active, block, transport),
         InjectedTimes(setup.network, block.width, own.party, own.parties, own.active),
-        PrivateMasks(law, own.parties),
+        PrivateMasks(masks, own.parties),
         control.send,
     )
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedatlas.federations.context import FederationContext, SeedRun
 from fedatlas.federations.parts import NumpyArrays
-from fedatlas.federations.vertical.counters import PartyCounters
+from fedatlas.federations.vertical.problem import PartyCounters, PartyProblem
 from fedatlas.schema.federation import FEW, Federation, Sizes, Tiny, format_span
 from fedatlas.schema.network_model import NetworkModel
 from fedatlas.schema.objectives import LinearObjective
@@ -46,7 +46,7 @@ class Vertical(Federation):
 
     @classmethod
     def tiny(cls, partition: Any, hyper_parameters: Mapping[str, Any], sizes: Sizes) -> Tiny:
-        """With as many rows as rounds in an epoch: methods refuse fewer."""
+        """Ask for as many rows as rounds in an epoch: methods refuse fewer."""
         changes = {"samples": None, "test": None, "standardise": False, "seed": 0}
         rows = max(_ROWS, int(hyper_parameters.get("rounds_per_epoch", 1)))
         return Tiny(changes, 1, rows, max(FEW, 2 * partition.parties))
@@ -63,7 +63,6 @@ class VerticalContext(FederationContext):
 
     def _seed_run(self, seed: int) -> SeedRun:
         from fedatlas.federations.vertical.network import PartyNetwork
-        from fedatlas.federations.vertical.problem import PartyProblem
 
         partition, objective = self._spec.partition, self._spec.objective
         assert isinstance(partition, VerticalPartition)
@@ -76,7 +75,7 @@ class VerticalContext(FederationContext):
 
 
 class _Rows(NumpyArrays):
-    """What all parties hold; problem and network compute on it."""
+    """The rows of all parties; problem and network compute on them."""
 
     def __init__(self, files: Sequence[Path]) -> None:
         self.data = Vertical.read(files)

@@ -41,7 +41,7 @@ class VerticalAlgorithm(Algorithm):
     @property
     @abstractmethod
     def rule(self) -> UpdateRule:
-        """What the network does with every sample."""
+        """The update that the network makes with every sample."""
 
     def start(self, problem: PartyProblem, network: PartyNetwork, x0: np.ndarray) -> PartyState:
         """w⁰."""

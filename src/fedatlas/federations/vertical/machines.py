@@ -11,7 +11,7 @@ import numpy as np
 from scipy import special
 
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.vertical.kernels.state import Laws, Timing
+from fedatlas.federations.vertical.kernels.state import TimeDistributions, Timing
 from fedatlas.schema.network_model import (
     ComputeTimes,
     LognormalTimes,
@@ -21,7 +21,7 @@ from fedatlas.schema.network_model import (
 )
 
 NANOSECONDS = 1e9  # of a second
-#: A law that is a formula is this many quantiles: the largest is 4 deviations of a normal law away.
+#: A formula of times is this many quantiles: the largest of a normal one is 4 deviations away.
 QUANTILES = 2**14
 
 
@@ -38,12 +38,12 @@ def timing_of(model: NetworkModel, widths: np.ndarray) -> Timing:
     return Timing(work, order, float(work.max()), latency, ceil(log2(parties)) * latency)
 
 
-def laws_of(model: NetworkModel, seed: int) -> Laws | None:
+def time_distributions_of(model: NetworkModel, seed: int) -> TimeDistributions | None:
     """How times vary, by a seed; None if they do not."""
     drift = model.drift
     if not model.varies:
         return None
-    return Laws(
+    return TimeDistributions(
         factors=factors_of(model.compute),
         drift=drift.spread if drift else 0.0,
         period=float(np.rint(drift.period * NANOSECONDS)) if drift else inf,
@@ -52,17 +52,17 @@ def laws_of(model: NetworkModel, seed: int) -> Laws | None:
     )
 
 
-def factors_of(law: ComputeTimes) -> np.ndarray:
+def factors_of(times: ComputeTimes) -> np.ndarray:
     """(times,) equally likely times of mean 1: a logarithm and more for each would cost more than
     all that is simulated with it.
     """
     middles = (np.arange(QUANTILES) + 0.5) / QUANTILES
-    if isinstance(law, MeasuredTimes):
-        factors = np.array(law.times)
-    elif isinstance(law, LognormalTimes):
-        factors = np.exp(law.spread * special.ndtri(middles))
-    elif isinstance(law, ShiftedExponentialTimes):
-        factors = law.fixed - (1 - law.fixed) * np.log1p(-middles)
+    if isinstance(times, MeasuredTimes):
+        factors = np.array(times.times)
+    elif isinstance(times, LognormalTimes):
+        factors = np.exp(times.spread * special.ndtri(middles))
+    elif isinstance(times, ShiftedExponentialTimes):
+        factors = times.fixed - (1 - times.fixed) * np.log1p(-middles)
     else:
         factors = np.ones(1)
     return factors / factors.mean()
@@ -110,19 +110,19 @@ class InjectedTimes:
             self._work, self._latency = model.seconds_per_feature * width * slow, model.latency
 
     def share(self) -> float:
-        """Of a share of one sample."""
+        """Seconds of a share of one sample."""
         return self._work * self._factor()
 
     def update(self) -> float:
-        """Of an update of the block."""
+        """Seconds of an update of the block."""
         return self._work * self._factor()
 
     def message(self) -> float:
-        """From sender to receiver."""
+        """Seconds of a message."""
         return self._latency
 
     def whole_pass(self, samples: int) -> float:
-        """Of all samples, shared by the threads."""
+        """Seconds of a pass over all samples, shared by the threads."""
         return self._work * samples / self.threads
 
     def _factor(self) -> float:

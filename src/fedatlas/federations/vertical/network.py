@@ -6,7 +6,7 @@ average) and takes r_ℓ = seconds_per_feature · d_ℓ on average, the straggle
 w_ℓ·x_{i,ℓ}, and as long for an update of its block. A message takes the latency Λ (none with one
 party), a sum ⌈log2 q⌉ messages one after the other.
 
-- Every single share and update takes r_ℓ times a factor of its own, of mean 1, by the law
+- Every single share and update takes r_ℓ times a factor of its own, of mean 1, by the distribution
   `compute`, one of 2^14 equally likely quantiles where that is a formula, and times the party's
   `drift` in the period in which it begins. Which one is a number of counters: of the seed, the
   dominator, how many iterations it has decided, the party, and whether it is the share or the
@@ -57,8 +57,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.vertical.counters import PartyCounters
-from fedatlas.federations.vertical.kernels import events, sums, times
+from fedatlas.federations.vertical.kernels import draws, events
 from fedatlas.federations.vertical.kernels import state as at
 from fedatlas.federations.vertical.kernels.blocks import (
     Step,
@@ -67,13 +66,13 @@ from fedatlas.federations.vertical.kernels.blocks import (
     kernel_rule,
 )
 from fedatlas.federations.vertical.kernels.state import (
-    MaskLaw,
+    Masking,
     Queues,
     Scratch,
     Tally,
 )
-from fedatlas.federations.vertical.machines import NANOSECONDS, laws_of, timing_of
-from fedatlas.federations.vertical.problem import BlockStep, PartyProblem, UpdateRule
+from fedatlas.federations.vertical.machines import NANOSECONDS, time_distributions_of, timing_of
+from fedatlas.federations.vertical.problem import BlockStep, PartyCounters, PartyProblem, UpdateRule
 from fedatlas.federations.vertical.secure_sum import Ring, two_trees
 from fedatlas.federations.vertical.shards import PartyRows
 from fedatlas.schema.network_model import NetworkModel, RealMasks, RingMasks
@@ -130,14 +129,17 @@ class PartyNetwork:
         self._threads = model.threads or active
         self.parties, self.samples = rows.parties, len(rows)
         self._blocks, widths = kernel_blocks(rows)
-        self._timing, self._time_distributions = timing_of(model, widths), laws_of(model, seed)
+        self._timing, self._time_distributions = (
+            timing_of(model, widths),
+            time_distributions_of(model, seed),
+        )
         self._trees = np.empty((active, 2, 0, 2), np.int64)
         if rows.parties > 1:
             # Both end at the party that asked.
             trees = (two_trees(rows.parties, root) for root in range(active))
             self._trees = np.array([[tree.arrays() for tree in pair] for pair in trees])
         keys = np.random.SeedSequence([seed, 1]).generate_state(2, np.uint64)
-        self._mask_laws = [_mask_law(model.masks, rows.parties, key) for key in keys]
+        self._maskings = [_masking(model.masks, rows.parties, key) for key in keys]
 
     def start(self, x0: np.ndarray) -> PartyState:
         """All clocks at 0, nothing under way, no reference."""
@@ -216,8 +218,8 @@ class PartyNetwork:
         """w·x_i of all samples, (n,), by Algorithm 1; behind a barrier."""
         margins = np.empty(self.samples)
         first_mask = self._counters.full_passes * self.samples * self.parties
-        error = sums.secure_margins(
-            self._blocks, self._trees[0], self._mask_laws[1], first_mask, self._scratch(state),
+        error = draws.secure_margins(
+            self._blocks, self._trees[0], self._maskings[1], first_mask, self._scratch(state),
             state.x, margins,
         )  # fmt: skip
         numbers = state.tally.values
@@ -272,15 +274,11 @@ class PartyNetwork:
             begun,
         )
         given = (*state[:2], state.reference.T, state.queues, state.tally)
-        if self.parties == 1 and wanted:
-            events.decide_alone(*job, *given)
-        else:
-            secrets = self._trees, self._mask_laws[0]
-            if not events.advance(*job, wanted, until, *secrets, *given):
-                raise FedatlasError(
-                    f"network: with {self._threads} threads updates pile up at a party faster than "
-                    "it applies them; raise threads, up to the number of active parties, or cores"
-                )
+        if not events.advance(*job, wanted, until, self._trees, self._maskings[0], *given):
+            raise FedatlasError(
+                f"network: with {self._threads} threads updates pile up at a party faster than "
+                "it applies them; raise threads, up to the number of active parties, or cores"
+            )
         self._counters.count_updates(wanted, self.parties - 1, rule.backward)
         return state
 
@@ -312,7 +310,7 @@ class PartyNetwork:
         if time_distributions is None:
             return self._timing.slowest
         drifts = [
-            times.drifted(
+            draws.drifted(
                 time_distributions.drift,
                 time_distributions.period,
                 time_distributions.keys[1],
@@ -354,19 +352,19 @@ class PartyNetwork:
             log.warning(
                 "masks: a share does not fit: it must stay below %g in size, and the sum counts as "
                 "not a number; lower fraction_bits, or the step size if the run diverges",
-                self._mask_laws[0].limit,
+                self._maskings[0].limit,
             )
         counters.mask_error = float(numbers[at.MASK_ERROR])
 
 
-def _mask_law(masks: RealMasks | RingMasks, parties: int, key: np.uint64) -> MaskLaw:
+def _masking(masks: RealMasks | RingMasks, parties: int, key: np.uint64) -> Masking:
     """The masks as kernels want them; one party has nothing to hide from itself."""
     if parties == 1:
-        return MaskLaw(key, 0.0, 0.0, inf)
+        return Masking(key, 0.0, 0.0, inf)
     if isinstance(masks, RealMasks):
-        return MaskLaw(key, masks.scale, 0.0, inf)
+        return Masking(key, masks.scale, 0.0, inf)
     ring = Ring(masks.fraction_bits, parties)
-    return MaskLaw(key, 0.0, ring.steps, ring.limit)
+    return Masking(key, 0.0, ring.steps, ring.limit)
 
 
 def _copied(state: PartyState, reference: str | None) -> PartyState:

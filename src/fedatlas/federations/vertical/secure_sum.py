@@ -11,7 +11,7 @@ the rounding error grows with it, but nothing added to a real number hides it pe
 ring do: a share becomes the nearest multiple of 2^-f, as an integer modulo 2^64 in two's
 complement; a mask is uniform on all 2^64 integers, and so is a masked share, whatever the share is.
 Masks cancel exactly, in any order of addition. What is left is the rounding of shares: a sum of q
-is off by at most q · 2^-(f + 1). The compiled loops of `kernels.sums` compute the same with their
+is off by at most q · 2^-(f + 1). The compiled loops of `kernels.draws` compute the same with their
 own masks, whose pseudo-random numbers, as NumPy's, suit simulations only.
 
 What colluders can compute is the same for both: the parties below the nodes of two trees are the
@@ -183,7 +183,7 @@ def _tree(
 
 @dataclass(frozen=True)
 class Collusion:
-    """What colluders can compute of the others' shares: single ones, and sums over several.
+    """The others' shares that colluders can compute: single ones, and sums over several.
 
     sums: leaf sets of either tree, without the colluders, of more than one party and fewer than
     all the others.
@@ -194,7 +194,7 @@ class Collusion:
 
 
 def collusion(trees: Trees, colluders: Iterable[int], *, reused_masks: bool = False) -> Collusion:
-    """What `colluders` unmask when they pool their shares and masks and what they saw.
+    """Find what `colluders` unmask when they pool their shares and masks and what they saw.
 
     reused_masks: where two sums have the same masks, which a difference of messages is rid of;
     unmasked is then by how much shares changed from one sum to the other.
@@ -250,7 +250,7 @@ _AT_ONCE = 4096  # numbers drawn from the system in one call
 
 
 class PrivateMasks:
-    """Masks by the declared law, from the operating system's random numbers.
+    """Masks as declared, from the operating system's random numbers.
 
     No seed, no state that another party could have: two runs have other masks, and with real ones
     their sums differ by what the masks round away.
@@ -258,10 +258,12 @@ class PrivateMasks:
     dtype: of masks and masked shares, float64 or uint64.
     """
 
-    def __init__(self, law: Masks, parties: int) -> None:
+    def __init__(self, declared: Masks, parties: int) -> None:
         """parties: q, terms of a sum."""
-        self._law, self._drawn = law, np.zeros(0, np.uint64)
-        self._ring = Ring(law.fraction_bits, parties) if isinstance(law, RingMasks) else None
+        self._declared, self._drawn = declared, np.zeros(0, np.uint64)
+        self._ring = (
+            Ring(declared.fraction_bits, parties) if isinstance(declared, RingMasks) else None
+        )
         self.dtype = np.dtype(np.float64 if self._ring is None else np.uint64)
 
     def hide(self, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -272,8 +274,8 @@ class PrivateMasks:
         bits = self._bits(len(shares))
         if self._ring is not None:
             return self._ring.to_ring(shares) + bits, bits
-        assert not isinstance(self._law, RingMasks)
-        masks = self._law.scale * ((bits >> np.uint64(11)) * (2.0 / 2.0**53) - 1.0)
+        assert not isinstance(self._declared, RingMasks)
+        masks = self._declared.scale * ((bits >> np.uint64(11)) * (2.0 / 2.0**53) - 1.0)
         return shares + masks, masks
 
     def revealed(self, masked: np.ndarray, masks: np.ndarray) -> np.ndarray:

@@ -46,7 +46,7 @@ class PartyRows:
 
 @dataclass(frozen=True)
 class PartySamples:
-    """What all parties hold together: training rows, test rows (None without any), metadata."""
+    """All that parties hold: training rows, test rows (None without any), metadata."""
 
     train: PartyRows
     test: PartyRows | None
@@ -99,7 +99,7 @@ def _side_by_side(blocks: list[Features]) -> Features:
 
 @dataclass(frozen=True)
 class OwnRows:
-    """What a party knows: its training rows, who it is, and how many take part.
+    """All that a party knows: its training rows, who it is, and how many take part.
 
     rows: one block; its labels are NaN where the party has none.
     """

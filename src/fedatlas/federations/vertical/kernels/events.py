@@ -1,4 +1,4 @@
-"""What parties do in order of time; `vertical.network` states the model of time.
+"""The work of parties in order of time; `vertical.network` has the model of time.
 
 Beginnings and sums of dominators are handled in order of time, so that every update is known that
 is due by the next of them. A block has no clock but its own: it is brought up to the time of a read
@@ -13,15 +13,14 @@ from fedatlas.arithmetic.kernels.compilation import compiled
 from fedatlas.arithmetic.kernels.formulas import loss_derivative
 from fedatlas.federations.vertical.kernels import state as at
 from fedatlas.federations.vertical.kernels.blocks import settle_block, share, update, update_by
-from fedatlas.federations.vertical.kernels.state import PLAIN, TABLE
-from fedatlas.federations.vertical.kernels.sums import hide, revealed_sum
-from fedatlas.federations.vertical.kernels.times import (
+from fedatlas.federations.vertical.kernels.draws import (
     SHARE,
     UPDATE,
-    duration,
-    number_of,
+    hide,
+    revealed_sum,
     time_taken,
 )
+from fedatlas.federations.vertical.kernels.state import PLAIN, TABLE
 
 
 @compiled(inline="always")
@@ -34,81 +33,6 @@ def _difference(rule, party, row, slope, reference):
     if rule.reference == TABLE:
         reference[row, column] = slope
     return difference
-
-
-@compiled(allocates=False)
-def decide_alone(
-    blocks,
-    rule,
-    timing,
-    time_distributions,
-    step,
-    scratch,
-    draws,
-    w,
-    mean,
-    reference,
-    queues,
-    tally,
-):
-    """`advance` where there is one party: it has everything it needs when it decides, so that
-    nothing waits but its own last update, and hides nothing from itself.
-    """
-    starts, dense, bounds, columns, values, labels = blocks
-    own, position, begin, asked = queues.own, queues.position, queues.begin, queues.asked
-    counts, numbers = tally
-    scale, drift, touched = scratch.scale, scratch.drift, scratch.touched
-    applied = position[0, at.APPLIED]
-    row, slope = np.int64(own[0, at.SAMPLE]), own[0, at.SLOPE]
-    iteration, clock = np.int64(asked[0, at.ITERATION]), begin[0]
-    sum_time = clock
-    for event in range(len(draws)):
-        if event > 0 or own[0, at.TIME] < math.inf:
-            difference = _difference(rule, 0, row, slope, reference)
-            if step is None:
-                update(
-                    0, row, difference, starts, dense, bounds, columns, values, rule, len(labels),
-                    scale, drift, touched, applied, w, mean,
-                )  # fmt: skip
-            else:
-                update_by(
-                    step, 0, row, difference, starts, dense, bounds, columns, values, rule,
-                    len(labels), touched, applied, w, mean,
-                )  # fmt: skip
-            applied += 1
-            numbers[at.LAST_APPLICATION] = max(numbers[at.LAST_APPLICATION], clock)
-        row = draws[event]
-        margin = share(
-            0, row, starts, dense, bounds, columns, values, rule,
-            scale, drift, touched, applied, w, mean,
-        )  # fmt: skip
-        slope = loss_derivative(rule.loss, margin, labels[row])
-        if time_distributions is None:
-            sum_time = clock + timing.work[0]
-            clock = sum_time + timing.work[0]
-        else:
-            number = number_of(iteration, 0, 1, 0, 1, SHARE)
-            sum_time = clock + duration(timing.work, time_distributions, 0, clock, number, 0.0)
-            number = number_of(iteration, 0, 1, 0, 1, UPDATE)
-            clock = sum_time + duration(timing.work, time_distributions, 0, sum_time, number, 0.0)
-        iteration += 1
-    counts[at.DECIDED] += len(draws)
-    counts[at.READS] += len(draws)
-    counts[at.GLOBAL] += len(draws)
-    counts[at.BLOCK_UPDATES] += applied - position[0, at.APPLIED]
-    numbers[at.LAST_SUM] = sum_time
-    numbers[at.ETA_1] = 1.0
-    position[0, at.APPLIED] = applied
-    position[0, at.VISITED] = counts[at.GLOBAL] - 1
-    asked[0, at.ITERATION] = iteration
-    begin[0] = clock
-    own[0, at.TIME] = clock
-    own[0, at.SLOPE] = slope
-    own[0, at.SAMPLE] = row
-    own[0, at.ORDER] = counts[at.GLOBAL] - 1
-    own[0, at.READ] = applied
-    if dense.shape[0] == 0:
-        settle_block(starts[0], starts[1], applied, rule, scale[0], drift[0], touched, w, mean)
 
 
 @compiled(inline="always")
@@ -296,7 +220,8 @@ def advance(
                 continue
             part = reads[party, dominator, at.PART]
             plain += part
-            if not hide(
+            # One party has nothing to hide from itself.
+            if parties > 1 and not hide(
                 masking, number * parties + party, party, part, masked, masks, ring_masked,
                 ring_masks,
             ):  # fmt: skip
@@ -315,9 +240,13 @@ def advance(
             break
         slope, error = math.nan, math.inf  # where a share does not fit into the ring
         if fits:
-            margin = revealed_sum(masking, trees[dominator], masked, masks, ring_masked, ring_masks)
+            margin = plain
+            if parties > 1:
+                margin = revealed_sum(
+                    masking, trees[dominator], masked, masks, ring_masked, ring_masks
+                )
             slope = loss_derivative(rule.loss, margin, labels[row])
-            error = abs(margin - plain)
+            error = abs(margin - plain) if parties > 1 else 0.0
         numbers[at.MASK_ERROR] = max(numbers[at.MASK_ERROR], error)
         sum_time, iteration = asked[dominator, at.SUM], np.int64(asked[dominator, at.ITERATION])
         label = counts[at.GLOBAL]

@@ -1,4 +1,4 @@
-"""What compiled loops of parties read and change, as tuples of arrays."""
+"""Tuples of arrays that compiled loops of parties read and change."""
 
 from typing import NamedTuple
 
@@ -46,7 +46,7 @@ class Timing(NamedTuple):
     aggregation: float
 
 
-class Laws(NamedTuple):
+class TimeDistributions(NamedTuple):
     """How times vary, see `times`: factors (times,) of mean 1, equally likely; drift and
     period (ns) of `drifted`; cores of each party, inf if as many as it needs; keys (2,) uint64 of
     factors and of drifts.
@@ -60,7 +60,7 @@ class Laws(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """What an update computes: codes, weights and whether others take part in it."""
+    """An update rule: codes, weights and whether others take part in it."""
 
     loss: int
     regulariser: int
@@ -72,7 +72,7 @@ class Rule(NamedTuple):
 
 
 class Queues(NamedTuple):
-    """What is under way, and all clocks; see `vertical.network`. Whole numbers are exact.
+    """Everything under way, and all clocks; see `vertical.network`. Whole numbers are exact.
 
     An update that waits is five numbers: its time, inf if there is none; ϑ; the sample; the global
     iteration of the dominated update; how many updates the block had when it was read.
@@ -111,7 +111,7 @@ class Tally(NamedTuple):
     values: np.ndarray
 
 
-class MaskLaw(NamedTuple):
+class Masking(NamedTuple):
     """How shares are hidden: by real masks, uniform on [−scale, scale], or by masks in a ring.
 
     key: of the pseudo-random numbers. steps: integers per unit in the ring, 0 for real masks.
