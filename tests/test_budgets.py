@@ -40,7 +40,15 @@ def by_hand(iterations, alpha, beta, gamma, samples, noise):
 
 
 def judged(test, budgets):
-    return test.judge(Results({}, {}, 0.1, budgets=budgets))
+    return list(StudyValueTest(**test).judge(Results({}, {}, 0.1, budgets=budgets)))
+
+
+def order(smaller, *than):
+    return {"kind": "budget_order", "smaller": smaller, "than": than}
+
+
+def reaches(run, after, tolerance, **more):
+    return {"kind": "delta_reaches_one", "run": run, "after": after, "tolerance": tolerance, **more}
 
 
 def first(run, variable):
@@ -106,33 +114,8 @@ def test_shorter_runs_end_in_nan_not_in_zeros():
     budgets = compute_budgets(shorter, STUDY)
     of_kang = budgets["epsilon"].isel(case=budgets["run"].to_numpy() == "kang-2021")
     assert np.isnan(of_kang[:, 100:]).all() and np.isfinite(of_kang[:, :100]).all()
-    (finding,) = judged(
-        StudyValueTest(kind="budget_order", smaller="kang-2021", than=("s1-0.1",)), budgets
-    )
-    assert "kang-2021 19.6" in finding.evidence
-
-
-def test_order_is_of_one_delta():
-    test = StudyValueTest(
-        kind="budget_order", smaller="kang-2021", than=("yan-2024", "s1-0.1", "wang-basar-2023")
-    )
-    same, pure, other = judged(test, of_figure())
-    assert same.outcome == "reproduced" and same.evidence.endswith("both at δ = 0.02")
-    assert pure.outcome == "reproduced" and pure.evidence.endswith("both at δ = 0.02")
-    assert other.outcome == "not testable"
-    assert other.evidence.endswith("ε holds for kang-2021 at δ = 0.02, wang-basar-2023 at δ = 1")
-
-
-def test_order_goes_by_the_first_accounting_and_names_the_others():
-    test = StudyValueTest(
-        kind="budget_order", smaller="s1-0.1", than=("s2-0.9996", "chen-wang-zhang-2024")
-    )
-    s2, quantised = judged(test, of_figure())
-    assert (s2.outcome, quantised.outcome) == ("reproduced", "contradicted")
-    assert s2.case == "than s2-0.9996"
-    assert "950.65 (form (7)/(8))" in quantised.evidence
-    assert "each assumes C = 1" in s2.evidence
-    assert "Lemmas 2 and 3 are proved for (4) and (6); chen-wang" in quantised.evidence
+    (found,) = judged(order("kang-2021", "s1-0.1"), budgets)
+    assert "kang-2021 19.6" in found.evidence
 
 
 def test_a_form_has_its_own_tighter_bound_only():
@@ -159,32 +142,42 @@ def test_clipped_runs_have_a_bound_without_assumption():
     )
 
 
-def test_equal_budgets_are_not_smaller():
-    test = StudyValueTest(
-        kind="budget_order", smaller="wang-zhang-2024", than=("chen-wang-zhang-2024",)
+@pytest.mark.parametrize(
+    ("test", "outcomes", "told"),
+    [
+        (order("kang-2021", "yan-2024", "s1-0.1"), ["reproduced"] * 2, ["both at δ = 0.02"]),
+        (
+            order("kang-2021", "wang-basar-2023"),
+            ["not testable"],
+            ["ε holds for kang-2021 at δ = 0.02, wang-basar-2023 at δ = 1"],
+        ),
+        # By the first accounting; others are named.
+        (order("s1-0.1", "s2-0.9996"), ["reproduced"], ["each assumes C = 1"]),
+        (
+            order("s1-0.1", "chen-wang-zhang-2024"),
+            ["contradicted"],
+            ["950.65 (form (7)/(8))", "Lemmas 2 and 3 are proved for (4) and (6); chen-wang"],
+        ),
+        # Equal budgets are not smaller.
+        (order("wang-zhang-2024", "chen-wang-zhang-2024"), ["contradicted"], []),
+        # Own value as sent: Σ_k 0.1 k/(55 · 14.5) is 1 at 127; own value exact: at 808.
+        (reaches("wang-basar-2023", 127, 0), ["reproduced"], ["after 127", "after 808"]),
+        (reaches("wang-basar-2023", 120, 6), ["contradicted"], ["after 127", "after 808"]),
+        (reaches("wang-basar-2023", 127, 0, fitted="r was fitted"), ["not testable"], ["r was fi"]),
+        (reaches("kang-2021", 800, 10), ["contradicted"], ["never (0.02)"]),
+    ],
+)
+def test_claims_about_budgets(test, outcomes, told):
+    found = judged(test, of_figure())
+    assert [case.outcome for case in found] == outcomes
+    assert [case.case for case in found] == (
+        [""] if len(found) == 1 else [f"than {rival}" for rival in test["than"]]
     )
-    (finding,) = judged(test, of_figure())
-    assert finding.outcome == "contradicted" and finding.case == ""
-
-
-def test_delta_of_ternary_messages():
-    kind, run = "delta_reaches_one", "wang-basar-2023"
-    # Own value as sent: Σ_k 0.1 k/(55 · 14.5) is 1 at 127; own value exact: at 808.
-    for after, tolerance, outcome in ((127, 0, "reproduced"), (120, 6, "contradicted")):
-        test = StudyValueTest(kind=kind, run=run, after=after, tolerance=tolerance)
-        (finding,) = judged(test, of_figure())
-        assert finding.outcome == outcome
-        assert "after 127" in finding.evidence and "after 808" in finding.evidence
-    fitted = StudyValueTest(kind=kind, run=run, after=127, tolerance=0, fitted="r was fitted")
-    (finding,) = judged(fitted, of_figure())
-    assert finding.outcome == "not testable" and finding.evidence.endswith("r was fitted")
-    test = StudyValueTest(kind=kind, run="kang-2021", after=800, tolerance=10)
-    (finding,) = judged(test, of_figure())
-    assert finding.outcome == "contradicted" and "never (0.02)" in finding.evidence
+    assert all(words in case.evidence for case in found for words in told)
 
 
 def test_a_single_rise_refutes_a_fall():
-    test = StudyValueTest(kind="budget_falls", run="s1-0.1", from_horizon=30)
+    test = {"kind": "budget_falls", "run": "s1-0.1", "from_horizon": 30}
     falling = of_figure().copy(deep=True)
     case = int(np.flatnonzero(falling["run"].to_numpy() == "s1-0.1")[0])
     falling["final_epsilon"][case] = np.linspace(9, 1, 60)
@@ -211,7 +204,7 @@ def test_without_the_floor_only_the_law_is_left():
         drawn = np.floor(samples(horizons) - 1) + 1
         assert whole == pytest.approx(floored * drawn / samples(horizons))
     assert np.isnan(first("provable", "unfloored_epsilon")).all()
-    test = StudyValueTest(kind="budget_falls", run="s2-0.9996", from_horizon=30, floor=False)
+    test = {"kind": "budget_falls", "run": "s2-0.9996", "from_horizon": 30, "floor": False}
     (finding,) = judged(test, of_figure())
     assert "samples not rounded down" in finding.evidence
 
@@ -221,16 +214,13 @@ def test_a_study_may_leave_accountings_out():
     literal = [spec for spec in runs() if spec.run in ("s2-literal", "yan-2024")]
     budgets = compute_budgets(literal, study)
     assert budgets["accounting"].values[0] == "form (4)/(6), by parts" and budgets["first"].all()
-    (finding,) = judged(
-        StudyValueTest(kind="budget_order", smaller="s2-literal", than=("yan-2024",)), budgets
-    )
+    (finding,) = judged(order("s2-literal", "yan-2024"), budgets)
     assert finding.outcome == "reproduced" and "315.0" in finding.evidence
 
 
 def test_a_run_without_a_budget_is_refused():
-    test = StudyValueTest(kind="budget_falls", run="nobody", from_horizon=30)
     with pytest.raises(FedatlasError, match="'nobody' accounts for no privacy"):
-        list(judged(test, of_figure()))
+        judged(order("nobody", "s1-0.1"), of_figure())
 
 
 def test_more_samples_than_there_are_have_no_amplified_budget():

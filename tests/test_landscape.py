@@ -10,7 +10,6 @@ import matplotlib.image
 import numpy as np
 import pytest
 import torch
-from pydantic import TypeAdapter
 from scipy import sparse
 from typer.testing import CliRunner
 
@@ -20,6 +19,7 @@ from fedatlas.cli import app
 from fedatlas.data.catalogue import load_catalogue
 from fedatlas.data.prepare import prepare
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.claims.study_value import StudyValueTest
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.study_files import (
     StationaryPoint,
@@ -27,12 +27,11 @@ from fedatlas.evaluation.study_files import (
     read_surface,
     write_surface,
 )
-from fedatlas.evaluation.verdicts import Verdict, judge
 from fedatlas.federations.min_max.engine import AucLoss, Auxiliary, pairwise_squared_loss
 from fedatlas.federations.shards import ClientSamples
 from fedatlas.figures.studies import compose_landscape
 from fedatlas.figures.style import draw
-from fedatlas.schema.claims import Claim, ClaimTest
+from fedatlas.schema.claims import CaseOutcome
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.models import read_yaml, validated
 from fedatlas.schema.objectives import AucObjective
@@ -306,15 +305,11 @@ def test_another_file_is_no_landscape(tmp_path, text):
         read_surface(path)
 
 
-def verdict(surface: Surface | None, classification: str, above: float) -> Verdict:
+def verdict(surface: Surface | None, classification: str, above: float) -> CaseOutcome:
     test = {"classification": classification, "above_optimum_by": above}
-    claim = Claim(
-        id="claim",
-        source="Figure 1",
-        statement="It holds.",
-        test=TypeAdapter(ClaimTest).validate_python({"kind": "stationary_point", **test}),
+    (only,) = StudyValueTest(kind="stationary_point", **test).judge(
+        Results({}, {}, 0.1, landscape=surface)
     )
-    (only,) = judge("paper-figure", "paper", [claim], Results({}, {}, 0.1, landscape=surface))
     return only
 
 
@@ -343,7 +338,7 @@ def test_evidence_tells_the_point_and_the_search(figure_1):
 
 
 def test_a_claim_without_its_landscape_is_an_error():
-    with pytest.raises(FedatlasError, match="claim 'claim': needs the landscape"):
+    with pytest.raises(FedatlasError, match="needs the landscape"):
         verdict(None, "saddle", 0.1)
 
 
