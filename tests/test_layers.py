@@ -31,7 +31,7 @@ LAYERS = (
     {"theory"},  # theorems beside runs
     {"studies"},  # other questions
     {"figures"},
-    {"provenance.expected", "provenance.findings"},  # whether a trace is still that of the plan
+    {"provenance.expected"},  # whether a trace is still that of the plan
     {"store"},  # all papers on common axes
     {"pages"},  # what people look at besides figures
     {"provenance"},  # whether results are still true

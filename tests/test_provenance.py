@@ -35,7 +35,7 @@ from fedatlas.plan.build import build_plan
 from fedatlas.plan.selected import Selected
 from fedatlas.provenance import trace_checks
 from fedatlas.provenance.difference import Tolerance, compare, compare_traces
-from fedatlas.provenance.findings import State, exit_status
+from fedatlas.provenance.expected import State, exit_status
 from fedatlas.provenance.stored import Place, StoredTrace, places_in, read_stored
 from fedatlas.provenance.verification import verify
 from fedatlas.shards.writing import write_shards
@@ -45,6 +45,7 @@ from fedatlas.store.steps import join_papers, join_traces
 from fedatlas.store.trace import read_trace, values_digest, write_trace
 from fedatlas.training.loop import train
 from fedatlas.training.optimum import read_optimum, write_optimum
+from fedatlas.training.seeds import SeedPolicy
 from fedatlas.training.solver import solve
 from forking import forks
 from trace_factory import make_trace
@@ -141,7 +142,7 @@ def make_results(folder):
 
 
 def train_and_join(plan, results):
-    experiments = results / "experiments"
+    experiments, policy = results / "experiments", SeedPolicy(results / "seeds", 60)
     for name, experiment in plan.experiments.items():
         traces = []
         for spec in plan.runs_of(name):
@@ -151,7 +152,7 @@ def train_and_join(plan, results):
             output = experiments / name / "traces" / spec.run / f"{spec.point}.nc"
             split = Path("small") / "train"
             shards, optima = (results / kind / split for kind in ("shards", "optima"))
-            traces.append(train(spec, shards, output, optima=optima))
+            traces.append(train(spec, shards, output, optima=optima, seeds=policy))
         record = select(by_run(traces), experiment.selection)
         write_text(experiments / name / "selection.json", json.dumps(record))
     join(plan, results)
@@ -183,10 +184,11 @@ def checked(folder):
 
 
 def drift(folder):
-    """path → {(state, check)} of what is not as recorded."""
-    files = checked(folder)
+    """path → {(state, check)} of what is not as recorded, besides results that no trace has now."""
     return {
-        file.path: {(f.state, f.check) for f in file.findings} for file in files if file.findings
+        file.path: {(f.state, f.check) for f in file.findings}
+        for file in checked(folder)
+        if {f.check for f in file.findings} - {"use"}
     }
 
 
@@ -195,8 +197,13 @@ def test_untouched_results_are_clean_and_nothing_is_left_unchecked(finished):
     files = checked(finished)
     assert [file for file in files if file.findings] == []
     kinds = Counter(file.kind for file in files)
-    assert kinds.keys() == {"raw", "prepared", "shards", "optimum", "trace", "atlas"}
-    assert kinds["trace"] == 6
+    assert kinds.keys() == {"raw", "prepared", "shards", "optimum", "trace", "seed", "atlas"}
+    assert (kinds["trace"], kinds["seed"]) == (6, 12)
+    origins = [origin for file in files for origin in file.seeds.values()]
+    assert {(origin.folder, origin.device) for origin in origins} == {
+        (str(finished / "results/seeds"), "cpu")
+    }
+    assert all(origin.versions["numpy"] == np.__version__ for origin in origins)
     assert exit_status(files) == 0
     assert {path: path.read_bytes() for path in before} == before
 
@@ -377,7 +384,7 @@ def test_a_changed_configuration_makes_its_traces_stale_and_says_how(copy):
     (found,) = [f for f in checked(copy) if f.path == silos]
     assert "hyper_parameters.batch_size: 10 → 20" in found.findings[0].detail
     file.write_text(SETTINGS.replace("silos:", "renamed:"))
-    assert drift(copy) == {silos: {(State.STALE, "configuration")}}
+    assert drift(copy) == {silos: {(State.UNCHECKED, "name")}}
 
 
 def test_leftovers_of_an_older_configuration_are_told(copy):
@@ -399,6 +406,64 @@ def test_leftovers_of_an_older_configuration_are_told(copy):
     raw, output = copy / "results/raw/set/small", copy / "results/data/gone/train.parquet"
     prepare(gone, "train", [raw], output)
     assert drift(copy)["data/gone/train.parquet"] == {(State.STALE, "configuration")}
+
+
+def test_a_renamed_experiment_is_not_stale_and_one_with_other_numbers_is(copy):
+    config = copy / "config/experiments/demo"
+    (config / "tuned.yaml").rename(config / "another.yaml")
+    assert drift(copy) == {file: {(State.UNCHECKED, "name")} for file in (BEST, TUNED_STAR)}
+    assert exit_status(checked(copy)) == 0
+    replace_text("step_size: 0.1", "step_size: 0.2")(config / "another.yaml")
+    assert drift(copy)[BEST] == {(State.STALE, "configuration")}
+
+
+def file_of_seed(folder, trace, seed="0"):
+    (origin,) = [file.seeds[seed] for file in checked(folder) if file.path == trace]
+    (file,) = Path(origin.folder).rglob(origin.file)
+    return file
+
+
+def test_files_of_seeds_are_checked_and_damage_is_told(copy):
+    seeds = copy / "results/seeds"
+    damaged, moved = file_of_seed(copy, STAR), file_of_seed(copy, PARTIES)
+    flip_byte(damaged, place=damaged.stat().st_size // 2)
+    other = moved.with_name(f"{'0' * 38}.npz")
+    shutil.copy(moved, other)
+    found = drift(copy)
+    assert found == {
+        str(damaged.relative_to(copy / "results")): {(State.UNREADABLE, "reading")},
+        str(other.relative_to(copy / "results")): {(State.DAMAGED, "place")},
+    }
+    for file in (damaged, other):
+        file.unlink()
+    (trace,) = [file for file in checked(copy) if file.path == STAR]
+    assert trace.seeds["0"].folder == "" and trace.seeds["1"].folder == str(seeds)
+    (copy / "results" / STAR).unlink()
+    unused = [file for file in checked(copy) if file.kind == "seed" and file.findings]
+    assert {finding.check for file in unused for finding in file.findings} == {"use"}
+    assert len(unused) == 1 and exit_status(unused) == 0
+
+
+def test_results_of_seeds_may_lie_in_a_shared_folder(copy):
+    shared = copy / "shared"
+    (copy / "results/seeds").rename(shared)
+    files = verify(copy / "results", copy / "config", copy / LOCK, seeds=shared)
+    assert {one.folder for file in files for one in file.seeds.values()} == {str(shared)}
+    outcome = fedatlas(
+        *("verify", copy / "results", "--config", copy / "config", "--lock", copy / LOCK),
+        *("--seeds", shared),
+    )
+    assert f"12 in {shared}" in " ".join(outcome.stdout.split())
+
+
+def test_a_trace_whose_seeds_have_other_results_is_damaged(copy):
+    shutil.rmtree(copy / "results" / "atlas")
+    path = copy / "results" / STAR
+    trace = read_trace(path).copy(deep=True)
+    trace["objective"][0, 1] += 1
+    trace.attrs["values_digest"] = values_digest(trace.variables)
+    write_trace(trace, path)
+    assert drift(copy) == {STAR: {(State.DAMAGED, "seeds")}}
 
 
 MANIFEST = f"{HORIZONTAL}/manifest.json"

@@ -15,6 +15,7 @@ from fedatlas.data.raw_files import LOCK
 from fedatlas.errors import FedatlasError, similar
 from fedatlas.plain_text import say
 from fedatlas.projects import projects
+from fedatlas.schema.config import SEEDS_VARIABLE, home_expanded
 
 
 def list_experiments(
@@ -104,13 +105,22 @@ def verify(
     results: ResultsFolder = Path("results"),
     lock: Lock = LOCK,
     mirror: Mirror = None,
+    seeds: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of results of seeds that is shared.",
+            envvar=SEEDS_VARIABLE,
+            parser=home_expanded,
+            metavar="DIR",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check all digests again. Exit status: 0 as recorded, 1 drift, 2 a file cannot be read."""
     from rich.console import Console
     from rich.progress import track
 
-    from fedatlas.provenance import findings, printing, verification
+    from fedatlas.provenance import expected, printing, verification
 
     terminal = Console(stderr=True)
     progress = partial(
@@ -121,12 +131,12 @@ def verify(
         disable=not terminal.is_terminal,
     )
     with _unreadable_is_two():
-        files = verification.verify(results, config, lock, progress, mirror)
+        files = verification.verify(results, config, lock, progress, mirror, seeds)
     if as_json:
-        say(json.dumps(findings.as_plain(files), indent=2))
+        say(json.dumps(expected.as_plain(files), indent=2))
     else:
         printing.print_verification(files, printing.wide_console())
-    raise typer.Exit(findings.exit_status(files))
+    raise typer.Exit(expected.exit_status(files))
 
 
 def diff(

@@ -1,7 +1,11 @@
 """What a trace would be computed from now, beside what it says it was computed from."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -9,22 +13,107 @@ from typing import Any
 from fedatlas.errors import FedatlasError
 from fedatlas.plan.build import Plan
 from fedatlas.plan.code import code_digest
-from fedatlas.provenance.findings import (
-    LEFTOVER,
-    MAKE_AGAIN,
-    RUN_AGAIN,
-    CheckResult,
-    State,
-    short,
-    stale,
-    unchecked,
-)
 from fedatlas.schema.models import read_json
 from fedatlas.schema.runs import RunSpec
 
 _MOST_LETTERS = 200
 #: Experiment, run and point.
 TracePlace = tuple[str, str, str]
+# Keys of a specification on which no number depends.
+_NAMES = ("paper", "experiment", "run", "point", "tuned_in")
+
+
+class State(StrEnum):
+    """Of a file, mildest first; a file has the state of its worst finding.
+
+    stale: intact, but code, configuration, inputs or environment have changed since it was made.
+    damaged: its bytes are not those that were written, or it is in the place of another file.
+    """
+
+    OK = "ok"
+    UNCHECKED = "unchecked"
+    STALE = "stale"
+    DAMAGED = "damaged"
+    UNREADABLE = "unreadable"
+
+
+MAKE_AGAIN = "move it away and run snakemake again"
+RUN_AGAIN = "run snakemake again"
+LEFTOVER = "move it away: what it belongs to is gone or has another name; seeds keep their results"
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """check: what was looked at, such as "source". detail: recorded → found. remedy: what to do."""
+
+    state: State
+    check: str
+    detail: str
+    remedy: str = MAKE_AGAIN
+
+
+damaged = partial(CheckResult, State.DAMAGED)
+stale = partial(CheckResult, State.STALE)
+unchecked = partial(CheckResult, State.UNCHECKED, remedy="")
+
+
+def short(digest: object) -> str:
+    """The beginning of a digest, as messages print it."""
+    return f"{str(digest)[:12]}…"
+
+
+@dataclass(frozen=True)
+class SeedOrigin:
+    """Where the result of a seed lies, and what made it; no folder: in its trace alone.
+
+    day: when the file was written. device, versions: that trained it.
+    """
+
+    folder: str = ""
+    file: str = ""
+    day: str = ""
+    device: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+#: By seed.
+Origins = Mapping[str, SeedOrigin]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A file that was looked at. kind: such as trace, shards, seed or raw.
+
+    path: below the results folder. seeds: of a trace, where the result of each seed comes from.
+    """
+
+    kind: str
+    path: str
+    findings: tuple[CheckResult, ...]
+    seeds: Origins = field(default_factory=dict)
+
+    @property
+    def state(self) -> State:
+        """That of the worst finding."""
+        return max((f.state for f in self.findings), key=list(State).index, default=State.OK)
+
+
+def exit_status(files: Iterable[Checked]) -> int:
+    """0 clean (what could not be checked included), 1 drift, 2 if a file cannot be read."""
+    states = {file.state for file in files}
+    if State.UNREADABLE in states:
+        return 2
+    return 1 if states & {State.STALE, State.DAMAGED} else 0
+
+
+def as_plain(files: Sequence[Checked]) -> dict[str, Any]:
+    """For machines: counts by state, and every file with its findings."""
+    counts = Counter(file.state for file in files)
+    return {
+        "format": "fedatlas verification 1",
+        "counts": {state: counts[state] for state in State},
+        "files": [{"state": file.state, **asdict(file)} for file in files],
+    }
 
 
 def expected(
@@ -32,13 +121,18 @@ def expected(
 ) -> tuple[RunSpec | None, list[CheckResult]]:
     """The run that would be computed now, None if there is none, and what differs.
 
+    A run that has another name now is the same: seeds keep their results.
     attributes: of the trace, its objects parsed. results: the folder, with records of selections.
     """
+    declared = attributes.get("specification", {})
     planned = plan.runs.get(place)
     if planned is None:
-        return None, [_unplanned(*place, plan)]
+        planned = _renamed(declared, plan, results)
+        if planned is None:
+            return None, [_unplanned(*place, plan)]
     found: list[CheckResult] = []
-    declared = attributes.get("specification", {})
+    if (planned.experiment, planned.run, planned.point) != place:
+        found.append(unchecked("name", f"it is {planned.name} now, whose seeds have its results"))
     if planned.tuned_in is not None:
         selection = results / "experiments" / planned.tuned_in / "selection.json"
         if selection.exists():
@@ -49,8 +143,30 @@ def expected(
             chosen = {"hyper_parameters": declared.get("hyper_parameters"), "tuned_in": None}
             planned = planned.model_copy(update=chosen)
     now = planned.model_dump(mode="json")
-    found += compared("configuration", declared, now, RUN_AGAIN)
+    recorded = {**declared, **{name: now[name] for name in _NAMES if name in declared}}
+    found += compared("configuration", recorded, now, RUN_AGAIN)
     return planned, [*found, *_code_drift(planned, attributes)]
+
+
+def _renamed(declared: Mapping[str, Any], plan: Plan, results: Path) -> RunSpec | None:
+    """The planned run whose seeds have all numbers of this one, whatever its names."""
+    try:
+        own = RunSpec.model_validate(declared)
+    except ValueError:
+        return None
+    numbers = [own.computed(seed) for seed in own.seeds]
+    for planned in plan.runs.values():
+        alike = ("algorithm", "dataset", "split")
+        if any(getattr(planned, key) != getattr(own, key) for key in alike):
+            continue
+        if planned.tuned_in is not None:
+            selection = results / "experiments" / planned.tuned_in / "selection.json"
+            if not selection.exists():
+                continue
+            planned = planned.tuned(read_json(selection))
+        if [planned.computed(seed) for seed in planned.seeds] == numbers:
+            return planned
+    return None
 
 
 def _unplanned(experiment: str, run: str, point: str, plan: Plan) -> CheckResult:

@@ -1,9 +1,12 @@
-"""Checks of what traces are computed from: raw files, prepared data, shards, optima."""
+"""Checks of what traces are computed from: raw files, prepared data, shards, optima, seeds."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from fedatlas.data.raw_files import (
     ChecksumMismatch,
@@ -19,9 +22,20 @@ from fedatlas.federations.context import shard_files
 from fedatlas.federations.shards import verify_manifest
 from fedatlas.files import tree_digest
 from fedatlas.plan.build import Plan
-from fedatlas.provenance.findings import LEFTOVER, CheckResult, damaged, short, stale, unchecked
+from fedatlas.provenance.expected import (
+    LEFTOVER,
+    CheckResult,
+    SeedOrigin,
+    damaged,
+    short,
+    stale,
+    unchecked,
+)
+from fedatlas.provenance.stored import StoredTrace
 from fedatlas.schema.models import read_json
+from fedatlas.schema.runs import RunSpec
 from fedatlas.training.optimum import read_optimum
+from fedatlas.training.seeds import FINISHED, SEED_IDENTITY, read_seed, seed_file, seed_identity
 
 
 class Digests(dict[Path, str]):
@@ -41,11 +55,18 @@ class Inputs:
     damaged: folders of shards that no manifest vouches for, as far as they were checked.
     """
 
-    def __init__(self, results: Path, lock: Path, plan: Plan, mirror: Path | None) -> None:
-        """lock: the recorded checksums of raw files without a known one."""
+    def __init__(
+        self, results: Path, lock: Path, plan: Plan, mirror: Path | None, seeds: Path | None
+    ) -> None:
+        """lock: the recorded checksums of raw files without a known one.
+
+        seeds: a folder of results of seeds that is shared, besides that in the results folder.
+        """
         self.results, self.plan, self.digests = results, plan, Digests()
         self.damaged: set[Path] = set()
         self._lock, self._mirror = lock, mirror
+        self._seeds = [results / "seeds", *([seeds] if seeds else [])]
+        self._used: set[Path] = set()  # files of seeds whose results traces have
         self._vouched: set[Path] = set()  # prepared and raw, by what was made of them
         self._damage = cache(_read_through)
 
@@ -146,6 +167,62 @@ class Inputs:
             yield unchecked("digest", "was written by a version that kept none")
         if file.parent.name not in self.plan.pooled or file.stem not in self.plan.objectives:
             yield stale("configuration", "no experiment measures against it", LEFTOVER)
+
+    def seeds_of(self, trace: StoredTrace) -> tuple[dict[str, SeedOrigin], list[int]]:
+        """Where the result of each seed of a trace comes from, and seeds whose results differ.
+
+        Folders of results are looked at, by the digest of what the trace says it was computed from.
+        """
+        recorded, values = trace.attributes, trace.variables
+        try:
+            spec = RunSpec.model_validate(recorded["specification"])
+        except (KeyError, ValueError):
+            return {}, []  # of another version
+        origins: dict[str, SeedOrigin] = {}
+        differing = []
+        for place, seed in enumerate(spec.seeds):
+            identity = seed_identity(
+                *(spec, seed, recorded["hyper_parameters"], recorded["source_digest"]),
+                recorded.get("shard_digests", {}).get(str(seed), ""),
+                recorded.get("optima", {}).get(str(seed)),
+            )
+            origins[str(seed)] = SeedOrigin()
+            folders = [one for one in self._seeds if seed_file(one, identity).exists()]
+            if not folders:
+                continue
+            file = seed_file(folders[0], identity)
+            self._used.add(file)
+            try:
+                header, arrays = read_seed(file)
+            except FedatlasError:  # told where the file itself is checked
+                continue
+            made, day = header.get("made", {}), datetime.fromtimestamp(file.stat().st_mtime, UTC)
+            origins[str(seed)] = SeedOrigin(
+                *(str(folders[0]), file.name, day.date().isoformat()),
+                *(made.get("device", ""), made.get("versions", {})),
+            )
+            own = {name.partition("/")[2]: array for name, array in arrays.items()}
+            if any(
+                not np.array_equal(array, values[name][place], equal_nan=True)
+                for name, array in own.items()
+                if name in values
+            ):
+                differing.append(seed)
+        return origins, differing
+
+    def check_seed(self, file: Path) -> Iterator[CheckResult]:
+        """Whether the file is whole, in its place, finished, and that of a trace.
+
+        Traces must have been checked.
+        """
+        header, _ = read_seed(file)
+        identity = {name: header["identity"].get(name) for name in SEED_IDENTITY}
+        if seed_file(file.parents[1], identity) != file:
+            yield damaged("place", "its name is not the digest of what its result follows from")
+        elif FINISHED not in header:
+            yield unchecked("result", "a run that goes on, or was stopped, left it")
+        elif file not in self._used:
+            yield unchecked("use", "no trace here has its result, which later runs may take")
 
 
 def _read_through(file: Path) -> FedatlasError | None:

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from fedatlas.plain_text import cell, say_on
 from fedatlas.provenance.difference import TraceDiff
-from fedatlas.provenance.findings import Checked, State
+from fedatlas.provenance.expected import Checked, State
 
 _PIPED = 200  # columns where there is no terminal
 _SHOWN = 40  # rows of a table of differences
@@ -32,15 +32,15 @@ def wide_console() -> Console:
 
 def print_verification(files: Sequence[Checked], console: Console) -> None:
     """A row for every file with drift, the remedies, and how many files have none."""
-    drift = {
-        file: [finding for finding in file.findings if finding.state in _MEANING]
+    drift = [
+        (file, [finding for finding in file.findings if finding.state in _MEANING])
         for file in files
         if file.state in _MEANING
-    }
+    ]
     counts = Counter(file.state for file in files)
     if drift:
         table = _table("Drift", ("file", "state", "what differs: recorded → found now"))
-        for file, findings in drift.items():
+        for file, findings in drift:
             found = [f"{finding.check}: {finding.detail}" for finding in findings]
             table.add_row(cell(file.path), file.state, cell("\n".join(found)))
         console.print(table)
@@ -48,7 +48,7 @@ def print_verification(files: Sequence[Checked], console: Console) -> None:
             if counts[state]:
                 say_on(console, f"{state}: {meaning}.")
         say_on(console, "What to do:")
-        remedies = Counter((f.check, f.remedy) for found in drift.values() for f in found)
+        remedies = Counter((f.check, f.remedy) for _, found in drift for f in found)
         for (check, remedy), number in remedies.items():
             say_on(console, f"  {check} ({number}): {remedy}")
     left: dict[tuple[str, str], list[str]] = {}
@@ -58,6 +58,12 @@ def print_verification(files: Sequence[Checked], console: Console) -> None:
                 left.setdefault((file.kind, finding.check), []).append(finding.detail)
     for (kind, check), details in left.items():
         say_on(console, f"Not checked: {check} of {len(details)} {kind}, as {details[0]}")
+    folders = Counter(origin.folder for file in files for origin in file.seeds.values())
+    if folders:
+        told = ", ".join(
+            f"{number} in {folder or 'traces alone'}" for folder, number in folders.items()
+        )
+        say_on(console, f"Results of seeds: {told}; --json says of each when and with what.")
     said = "".join(f", {counts[state]} {state}" for state in _MEANING if counts[state])
     say_on(console, f"{len(files)} checked: {len(files) - len(drift)} without drift{said}.")
 

@@ -10,8 +10,17 @@ from fedatlas.arithmetic.gpus import driver_version, models
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.context import shard_files
 from fedatlas.files import canonical_json, text_digest
-from fedatlas.provenance.expected import compared, expected
-from fedatlas.provenance.findings import RUN_AGAIN, CheckResult, damaged, short, stale, unchecked
+from fedatlas.provenance.expected import (
+    RUN_AGAIN,
+    CheckResult,
+    Origins,
+    compared,
+    damaged,
+    expected,
+    short,
+    stale,
+    unchecked,
+)
 from fedatlas.provenance.inputs import Inputs
 from fedatlas.provenance.stored import (
     IDENTITY,
@@ -35,7 +44,8 @@ class Traces:
 
     def __init__(self, inputs: Inputs) -> None:
         """inputs: must have checked the shards."""
-        self._inputs = inputs
+        self.inputs = inputs
+        self.seeds: dict[Path, Origins] = {}  # by file of a trace
         self._seen: dict[str, str] = {}  # identities of the traces that could be read, by name
 
     def check_trace(self, file: Path) -> Iterator[CheckResult]:
@@ -52,10 +62,11 @@ class Traces:
             yield damaged("place", f"holds {'/'.join(held)}")
             return
         self._seen[trace_name(trace.attributes)] = _identity(trace)
+        self.seeds[file], differing = self.inputs.seeds_of(trace)
+        if differing and recorded == found:
+            yield damaged("seeds", f"its results of the seeds {differing} are not those kept")
         yield from _check_environment(trace)
-        planned, findings = expected(
-            place, trace.attributes, self._inputs.plan, self._inputs.results
-        )
+        planned, findings = expected(place, trace.attributes, self.inputs.plan, self.inputs.results)
         yield from findings
         if planned is None:
             return
@@ -64,12 +75,12 @@ class Traces:
             yield from self._check_optima(trace, planned)
 
     def _check_shards(self, trace: StoredTrace, spec: RunSpec) -> Iterator[CheckResult]:
-        folder = self._inputs.results / "shards" / spec.dataset / spec.split
+        folder = self.inputs.results / "shards" / spec.dataset / spec.split
         trials = [spec.partition.of_seed(seed) for seed in spec.seeds]
         partitions = {partition.slug: partition for partition in trials}
         for slug in sorted(partitions):
             missing = not (folder / slug).is_dir()
-            if missing or folder / slug in self._inputs.damaged:
+            if missing or folder / slug in self.inputs.damaged:
                 why = " is not here" if missing else " damaged, see there"
                 yield unchecked("shards", f"{folder / slug}:{why}")
                 return
@@ -78,7 +89,7 @@ class Traces:
         for seed, partition in zip(spec.seeds, trials, strict=True):
             files = shard_files(folder / partition.slug, partition.silos)
             # As training records them; see `federations.context`.
-            found = text_digest("".join(self._inputs.digests[file] for file in files))
+            found = text_digest("".join(self.inputs.digests[file] for file in files))
             if found != recorded.get(str(seed)):
                 was, now = short(recorded.get(str(seed))), short(found)
                 changed.append(f"{partition.slug}: {was} → {now}")
@@ -88,7 +99,7 @@ class Traces:
             yield stale("shards", f"{changed[0]}{more}")
 
     def _check_optima(self, trace: StoredTrace, spec: RunSpec) -> Iterator[CheckResult]:
-        folder = self._inputs.results / "optima" / spec.dataset / spec.split
+        folder = self.inputs.results / "optima" / spec.dataset / spec.split
         for seed in spec.seeds:
             file = spec.optimum_file(folder, seed)
             if file is not None and not file.exists():

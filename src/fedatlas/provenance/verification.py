@@ -1,6 +1,6 @@
 """Check all digests of a results folder again: what drifted, and what is damaged."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -8,7 +8,14 @@ from fedatlas.data.raw_files import LOCK
 from fedatlas.errors import FedatlasError, NotReadNowError
 from fedatlas.plan.build import Plan, build_plan
 from fedatlas.projects import projects
-from fedatlas.provenance.findings import MAKE_AGAIN, RUN_AGAIN, Checked, CheckResult, State
+from fedatlas.provenance.expected import (
+    MAKE_AGAIN,
+    RUN_AGAIN,
+    Checked,
+    CheckResult,
+    Origins,
+    State,
+)
 from fedatlas.provenance.inputs import Inputs
 from fedatlas.provenance.trace_checks import Traces
 
@@ -22,22 +29,25 @@ def verify(
     lock: Path = LOCK,
     progress: Callable[[list[Check]], Iterable[Check]] = iter,
     mirror: Path | None = None,
+    seeds: Path | None = None,
 ) -> list[Checked]:
     """Check every file of a results folder whose digest, checksum or specification is known.
 
     results: the workflow's results; read only. config: the configuration folder, beside which those
     of projects are read. lock: the recorded checksums. progress: yields the checks, and may show
     how many are done. mirror: where own files may have changed; by default where they were.
+    seeds: a folder of results of seeds that is shared.
     Raises FedatlasError if the configuration cannot be read, or if there is nothing to check.
     """
     plan = build_plan(config, *projects())
-    checks = list(_checks(results, plan, Inputs(results, lock, plan, mirror)))
+    traces = Traces(Inputs(results, lock, plan, mirror, seeds))
+    checks = list(_checks(results, plan, traces))
     if not checks:
         raise FedatlasError(f"{results}: holds no traces, shards, data or atlas; run snakemake")
-    return [_checked(results, check) for check in progress(checks)]
+    return [_checked(results, check, traces.seeds) for check in progress(checks)]
 
 
-def _checked(results: Path, check: Check) -> Checked:
+def _checked(results: Path, check: Check, seeds: Mapping[Path, Origins]) -> Checked:
     kind, file, look = check
     try:
         findings = list(look())
@@ -46,17 +56,19 @@ def _checked(results: Path, check: Check) -> Checked:
     except FedatlasError as error:
         detail = str(error).removeprefix(f"{file}: ")
         findings = [CheckResult(State.UNREADABLE, "reading", detail, MAKE_AGAIN)]
-    return Checked(kind, str(file.relative_to(results)), tuple(findings))
+    own = seeds.get(file, {})
+    return Checked(kind, str(file.relative_to(results)), tuple(findings), own)
 
 
-def _checks(results: Path, plan: Plan, inputs: Inputs) -> Iterator[Check]:
+def _checks(results: Path, plan: Plan, traces: Traces) -> Iterator[Check]:
     """Inputs first: a trace whose shards are damaged is not checked against them."""
-    traces = Traces(inputs)
+    inputs = traces.inputs
     for kind, pattern, look in (
         ("shards", "shards/*/*/*", inputs.check_shards),
         ("prepared", "data/*/*.parquet", inputs.check_prepared),
         ("optimum", "optima/*/*/*/*.json", inputs.check_optimum),
         ("trace", "experiments/*/traces/*/*.nc", traces.check_trace),
+        ("seed", "seeds/*/*.npz", inputs.check_seed),
         ("atlas", "atlas/*.nc", traces.check_atlas),
     ):
         for file in sorted(results.glob(pattern)):

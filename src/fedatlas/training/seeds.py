@@ -26,7 +26,7 @@ import numpy as np
 import threadpoolctl
 
 from fedatlas.arithmetic.client_rows import ClientRows
-from fedatlas.errors import NotReadNowError, is_shortage
+from fedatlas.errors import FedatlasError, NotReadNowError, is_shortage
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.context import FederationContext
 from fedatlas.files import canonical_json, require_writable, text_digest, write_atomically
@@ -36,6 +36,8 @@ from fedatlas.schema.runs import RunSpec
 _FORMAT = "fedatlas checkpoint 3"
 #: Key of a header that only finished seeds have.
 FINISHED = "status"
+#: What a seed's numbers follow from, by name.
+SEED_IDENTITY = ("specification", "source code", "shards", "optimum")
 _HEADER = "header"
 _DIGEST = "digest"
 _DIGEST_LENGTH = 64
@@ -89,6 +91,24 @@ def read_checkpoint(
     if not quiet:
         log.warning("%s: is not used, training starts anew: %s", path, reason)
     return None
+
+
+def read_seed(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Header and arrays of a seed's file, whatever run it is of; FedatlasError for a damaged one.
+
+    A header has an `identity`; that of a result also has a status and how it was `made`.
+    """
+    try:
+        arrays = _read_npz(path)
+        text, digest = str(arrays.pop(_HEADER)), str(arrays.pop(_DIGEST))
+        header: dict[str, Any] = json.loads(text)
+        if header["format"] != _FORMAT or digest != content_digest(text, arrays):
+            raise ValueError("another format or digest")
+    except Exception as error:  # damage can make zipfile and numpy raise anything
+        if is_shortage(error) and _is_sound(path):
+            raise NotReadNowError(path, error) from error
+        raise FedatlasError(f"{path}: is damaged, or no file of a seed") from error
+    return header, arrays
 
 
 def _is_sound(path: Path) -> bool:
@@ -241,6 +261,30 @@ def trace_identity(
     }
 
 
+def seed_identity(
+    spec: RunSpec,
+    seed: int,
+    hyper_parameters: Mapping[str, Any],
+    code: str,
+    shards: str,
+    optimum: float | None,
+) -> dict[str, str]:
+    """What a seed's numbers follow from: a digest by each name of `SEED_IDENTITY`.
+
+    hyper_parameters: of the method, with defaults. code, shards: digests. optimum: f*, if any.
+    """
+    values = {"hyper_parameters": dict(hyper_parameters)}
+    specification = text_digest(canonical_json(spec.computed(seed) | values))
+    of_each = specification, code, shards, text_digest(canonical_json(optimum))
+    return dict(zip(SEED_IDENTITY, of_each, strict=True))
+
+
+def seed_file(folder: Path, identity: Mapping[str, str]) -> Path:
+    """Where in a folder of results the seed of this identity lies."""
+    digest = text_digest(canonical_json(dict(identity)), 40)
+    return folder / digest[:2] / f"{digest[2:]}.npz"
+
+
 def versions(context: FederationContext) -> dict[str, str]:
     """Versions of Python, the platform and the libraries that compute."""
     names = ["fedatlas", "numpy", "numba", "scipy", "pyarrow", "xarray"]
@@ -293,14 +337,11 @@ class SeedFiles:
         self.interruption = Interruption()
         self.policy, self._name = policy, spec.name
         self._saved = time.monotonic()
-        values = {"hyper_parameters": algorithm.model_dump(mode="json")}  # with defaults
+        values = algorithm.model_dump(mode="json")
         self._identities = {
-            seed: {
-                "specification": text_digest(canonical_json(spec.computed(seed) | values)),
-                "source code": code,
-                "shards": context.shard_digests[seed],
-                "optimum": text_digest(canonical_json(optima.get(seed))),
-            }
+            seed: seed_identity(
+                spec, seed, values, code, context.shard_digests[seed], optima.get(seed)
+            )
             for seed in spec.seeds
         }
         self._environment = environment(context) if policy else {}
@@ -368,8 +409,7 @@ class SeedFiles:
 
     def _file(self, seed: int) -> Path:
         assert self.policy is not None
-        digest = text_digest(canonical_json(self._identities[seed]), 40)
-        return self.policy.folder / digest[:2] / f"{digest[2:]}.npz"
+        return seed_file(self.policy.folder, self._identities[seed])
 
     def require_writable(self) -> None:
         """Fail now rather than at the first checkpoint."""
