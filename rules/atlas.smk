@@ -24,7 +24,7 @@ rule join_traces:
             experiments=f"{RESULTS}/experiments",
         ),
     shell:
-        step("join_traces")
+        STEP
 
 
 rule join_papers:
@@ -40,7 +40,7 @@ rule join_papers:
     params:
         **told("join_papers", lambda wildcards: {"kept": SELECTED.kept_runs(Path(RESULTS))}),
     shell:
-        step("join_papers", aloud=True)
+        STEP_ALOUD
 
 
 rule write_summary:
@@ -65,7 +65,7 @@ rule write_summary:
         ),
         scope=digest_of_scope(PLAN, SELECTED.names),  # long: the summary reads it anew
     shell:
-        step("write_summary")
+        STEP
 
 
 rule write_explorer:
@@ -86,4 +86,4 @@ rule write_explorer:
         ),
         page=files_digest(EXPLORER_SOURCES),
     shell:
-        step("write_explorer")
+        STEP

@@ -79,14 +79,11 @@ def placed(text):
     return text.replace(places.RESULTS, RESULTS)
 
 
-def step(name, aloud=False):
-    """The command of a step; aloud: what it says is not for its log only.
-
-    Linux passes at most 128 KiB as one argument, so arguments pass through pipes. exec: Snakemake
-    waits until the step, not a shell, has ended.
-    """
-    call = f"fedatlas step {name} @<(printf %s {{params.spec:q}}) @<(printf %s {{params.files:q}})"
-    return f"{call} 2>&1 | tee {{log:q}}" if aloud else f"exec {call} > {{log:q}} 2>&1"
+# The command of a step. Linux passes at most 128 KiB as one argument, so arguments pass through
+# pipes. exec: Snakemake waits until the step, not a shell, has ended.
+CALL = "fedatlas step {params.step} @<(printf %s {params.spec:q}) @<(printf %s {params.files:q})"
+STEP = f"exec {CALL} > {{log:q}} 2>&1"
+STEP_ALOUD = f"{CALL} 2>&1 | tee {{log:q}}"
 
 
 def made(name):
@@ -129,6 +126,7 @@ def told(name, spec=None, *, code=None, passes=None, **more):
         )
 
     return {
+        "step": name,
         "spec": lambda wildcards: as_argument(spec(wildcards) if spec else {}),
         "code": lambda wildcards: "code "
         + code_digest(*STEPS[name].code, *(code(wildcards) if code else ())),

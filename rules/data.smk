@@ -21,7 +21,7 @@ rule download_file:
         ),
         identity=lambda wildcards: jobs.identity(RAW_FILES[wildcards.file], CONFIG.mirror, RESULTS),
     shell:
-        step("download_file", aloud=True)
+        STEP_ALOUD
 
 
 use rule download_file as download_folder with:
@@ -56,4 +56,4 @@ rule prepare_split:
         ),
         identity=lambda wildcards: jobs.reading(PLAN.catalogue, *wildcards),
     shell:
-        step("prepare_split")
+        STEP

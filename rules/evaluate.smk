@@ -14,7 +14,7 @@ rule select_points:
     params:
         **told("select_points", of_experiment(results.selection_spec)),
     shell:
-        step("select_points")
+        STEP
 
 
 rule tabulate_results:
@@ -30,7 +30,7 @@ rule tabulate_results:
     params:
         **told("tabulate_results"),
     shell:
-        step("tabulate_results")
+        STEP
 
 
 rule draw_figure:
@@ -51,7 +51,7 @@ rule draw_figure:
         ),
         notes=lambda wildcards, input: rest(PLAN.experiments[wildcards.experiment].notes),
     shell:
-        step("draw_figure")
+        STEP
 
 
 rule judge_claims:
@@ -75,7 +75,7 @@ rule judge_claims:
             code=of_experiment(results.judging_code),
         ),
     shell:
-        step("judge_claims")
+        STEP
 
 
 rule collect_claims:
@@ -89,7 +89,7 @@ rule collect_claims:
     params:
         **told("collect_claims"),
     shell:
-        step("collect_claims")
+        STEP
 
 
 use rule collect_claims as collect_all_claims with:

@@ -34,4 +34,4 @@ for silos in sorted({partition.silos for partition in PLAN.partitions.values()})
                 code=lambda wildcards: [jobs.sharding_code(PLAN.partitions[wildcards.partition])],
             ),
         shell:
-            step("shard_split")
+            STEP

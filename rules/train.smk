@@ -32,7 +32,7 @@ rule find_optimum:
             },
         ),
     shell:
-        step("find_optimum")
+        STEP
 
 
 rule train_run:
@@ -64,7 +64,7 @@ rule train_run:
             results=RESULTS,
         ),
     shell:
-        step("train_run")
+        STEP
 
 
 # One rule for each job: Snakemake must know a rule's files when it reads the rule.
@@ -99,4 +99,4 @@ for job in SHARED:
                 results=RESULTS,
             ),
         shell:
-            step("train_run")
+            STEP

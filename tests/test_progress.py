@@ -39,7 +39,7 @@ EVENTS = [
     ("", {"event": "progress", "done": 2, "total": 4}),
     ("a warning", {"levelno": logging.WARNING}),
     ("Command 'set -euo pipefail;  fedatlas step' returned non-zero exit status 1.",
-     {"event": "error", "exception": "CalledProcessError", "levelno": logging.ERROR}),
+     {"event": "error", "exception": "RuleException", "levelno": logging.ERROR}),
     ("", {"event": "job_error", "jobid": 32, **LOG}),
     ("Exiting because a job execution failed.", {"levelno": logging.ERROR}),
     ("At least one job did not complete successfully.",

@@ -205,7 +205,7 @@ class Display:
             from fedatlas.cli.run import format_lock
 
             self._print(f"Cannot run: {format_lock()}", wrong=True)
-        elif not self._failed and kind != "CalledProcessError":
+        elif not self._failed and kind not in ("CalledProcessError", "RuleException"):
             self._print(_FRAME.sub("", str(record.msg)).rstrip(), wrong=True)
         self._failed = True
 
