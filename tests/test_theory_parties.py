@@ -22,6 +22,7 @@ from fedatlas.evaluation.theory_table import (
     SQUARED_GRADIENT,
     read_theory,
 )
+from fedatlas.federations.vertical import Vertical
 from fedatlas.federations.vertical.shards import PartyRows
 from fedatlas.figures.studies import compose_theory
 from fedatlas.schema.objectives import LinearObjective
@@ -371,7 +372,7 @@ def test_the_largest_step_is_found():
 
 def test_the_table_and_the_figure_of_parties(tmp_path, monkeypatch):
     rows = party_rows()
-    monkeypatch.setattr(study, "read_party_shards", lambda files: SimpleNamespace(train=rows))
+    monkeypatch.setattr(Vertical, "read", lambda files: rows)
     falling = np.geomspace(0.3, 0.01, 11) * np.array([[1.0], [1.1]])
     trace = vertical_trace(falling, parties=3, run="a")
     spec = RunSpec(

@@ -144,6 +144,7 @@ class ClientFederation(Federation):
 
     partition_kind = "horizontal"
     sharding = "fedatlas.shards.cutting:cut_clients"
+    mean_of_clients = True
 
     @classmethod
     def describe(cls, partitions: Sequence[Any]) -> str:

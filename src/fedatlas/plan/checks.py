@@ -10,6 +10,7 @@ from fedatlas.data.datasets import Dataset
 from fedatlas.errors import FedatlasError, error_context
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.schema.experiments import Experiment
+from fedatlas.schema.federation import federation_of
 from fedatlas.schema.objectives import (
     AucObjective,
     ClassificationObjective,
@@ -19,15 +20,12 @@ from fedatlas.schema.objectives import (
 )
 from fedatlas.schema.papers import OURS
 from fedatlas.schema.partitions import (
-    HorizontalPartition,
     Partition,
-    TieredPartition,
-    VerticalPartition,
     pooled_rows,
 )
 from fedatlas.schema.quantities import declared_network
 from fedatlas.schema.runs import RunSpec
-from fedatlas.shards.assignment import silo_blocks, train_and_test_rows
+from fedatlas.shards.assignment import train_and_test_sizes
 
 #: Characters of a file's name, to which suffixes and those of temporary files are added.
 LONGEST_NAME = 200
@@ -143,8 +141,7 @@ def _check_model(
             f"{where}, value '{objective.model}': no such network; there are: "
             f"{', '.join(architecture_names())}"
         )
-    # Silos have blocks of columns where nothing else is said.
-    if dataset.shape is None and not isinstance(partition, TieredPartition):
+    if dataset.shape is None and federation_of(partition.kind).needs_shape:
         raise FedatlasError(f"{where}: networks need samples with a shape; {dataset.name} has none")
 
 
@@ -155,41 +152,37 @@ def _check_optimum(spec: RunSpec, rows: int | None, where: str) -> None:
         raise FedatlasError(f"{where}: suboptimality is measured of linear models only")
     with error_context(where):
         pooled_rows(partition)
-        if isinstance(partition, HorizontalPartition):
+        if spec.federation.mean_of_clients:
             _check_equal_clients(partition, partition.samples if rows is None else rows)
 
 
-def _check_equal_clients(partition: HorizontalPartition, rows: int | None) -> None:
+def _check_equal_clients(partition: Partition, rows: int | None) -> None:
     """The mean over clients is that over rows only if all have equally many."""
-    why = "suboptimality needs clients that have equally many samples"
+    why, (clients,) = (
+        "suboptimality needs clients that have equally many samples",
+        partition.clients_by_silo,
+    )
     if rows is None:
         raise FedatlasError(
             f"{why}, and nothing says how many rows there are; state 'partition.samples', "
-            f"a multiple of the {partition.clients} clients, or the split's 'rows' in the catalogue"
+            f"a multiple of the {clients} clients, or the split's 'rows' in the catalogue"
         )
-    samples = len(train_and_test_rows(partition, rows)[0])
-    if samples % partition.clients:
+    samples, _ = train_and_test_sizes(partition, rows)
+    if samples % clients:
         raise FedatlasError(
-            f"{why}: {partition.clients} clients do not share {samples} training rows evenly; "
-            f"{_even_samples(partition, samples, rows)}"
+            f"{why}: {clients} clients do not share {samples} training rows evenly; "
+            f"{_even_samples(partition, clients, samples, rows)}"
         )
 
 
-def _even_samples(partition: HorizontalPartition, samples: int, rows: int) -> str:
+def _even_samples(partition: Partition, clients: int, samples: int, rows: int) -> str:
     """What to state so that all clients have equally many training rows."""
     kept = partition.samples or rows
-    if isinstance(partition.test, float) or samples < partition.clients:
+    if isinstance(partition.test, float) or samples < clients:
         return "state 'clients' or 'samples' so that they do"
     declared = f", not {kept}," if partition.samples else ""
-    fewer = kept - samples % partition.clients
+    fewer = kept - samples % clients
     return f"state 'samples: {fewer}'{declared} or other 'clients'"
-
-
-def _most_clients(partition: HorizontalPartition | TieredPartition) -> int:
-    """Clients of the silo that has most."""
-    if isinstance(partition, TieredPartition):
-        return max(partition.clients_by_silo)
-    return partition.clients
 
 
 def check_partition(spec: RunSpec, catalogue: Catalogue, where: str) -> None:
@@ -206,19 +199,9 @@ def check_partition(spec: RunSpec, catalogue: Catalogue, where: str) -> None:
         )
     if spec.optimum:
         _check_optimum(spec, rows, where)
-    wanted = partition.samples or 0
-    if not isinstance(partition, VerticalPartition):
-        wanted = max(wanted, _most_clients(partition))
-        if isinstance(partition, HorizontalPartition):
-            wanted = max(wanted, partition.fewest_samples)
-        else:
-            with error_context(where, f" (data set '{spec.dataset}')"):
-                silo_blocks(partition, dataset.shape or (dataset.features,))
-    elif partition.parties > dataset.features:
-        raise FedatlasError(
-            f"{where}: the partition asks for {partition.parties} parties, but {spec.dataset} has "
-            f"only {dataset.features} features, and each party needs one"
-        )
+    with error_context(where, f" (data set '{spec.dataset}')"):
+        spec.federation.check_columns(partition, dataset.shape or (dataset.features,))
+    wanted = max(partition.samples or 0, partition.fewest_samples)
     if rows is not None and wanted > rows:
         raise FedatlasError(
             f"{where}: the partition asks for {wanted} rows or clients, but {spec.dataset} has "
@@ -230,14 +213,14 @@ def check_partition(spec: RunSpec, catalogue: Catalogue, where: str) -> None:
 
 
 def check_samples(algorithm: Algorithm, spec: RunSpec, catalogue: Catalogue, where: str) -> None:
-    """A tiered run's method has enough training rows, as far as the catalogue knows them."""
+    """The method has enough training rows, as far as the catalogue knows them."""
     rows = catalogue[spec.dataset].split(spec.split).rows
-    if not isinstance(spec.partition, TieredPartition) or rows is None:
+    if rows is None:
         return
     with error_context(where, f" (data set '{spec.dataset}')"):
         # At most: how many are thinned out by class, the catalogue does not know.
-        samples = len(train_and_test_rows(spec.partition, rows)[0])
-        clients = _most_clients(spec.partition)
+        samples, _ = train_and_test_sizes(spec.partition, rows)
+        clients = max(spec.partition.clients_by_silo, default=0)
         if clients > samples:
             raise FedatlasError(
                 f"key 'partition.clients': {clients} clients cannot share "

@@ -18,7 +18,7 @@ from fedatlas.files import canonical_json
 from fedatlas.plan.build import Plan
 from fedatlas.plan.places import RESULTS
 from fedatlas.schema.federation import federation_of
-from fedatlas.schema.partitions import HorizontalPartition, Partition, TieredPartition
+from fedatlas.schema.partitions import Partition
 from fedatlas.schema.runs import Points, RunSpec
 
 _SERVED = {"path", "checksum", "decompress", "unpack", "member"}
@@ -194,10 +194,7 @@ def _size(names: Iterable[str]) -> float:
 
 
 def _of_clients(partition: Partition) -> float:
-    if isinstance(partition, HorizontalPartition):
-        return _MB_OF_CLIENT * partition.clients
-    silos = partition.clients_by_silo if isinstance(partition, TieredPartition) else ()
-    return _MB_OF_CLIENT * sum(silos)
+    return _MB_OF_CLIENT * sum(partition.clients_by_silo)
 
 
 def _of_samples(prepared: Iterable[str]) -> float:

@@ -57,6 +57,8 @@ class Federation(ABC):
     holders: what those who hold data are called.
     counters: the dataclass that its problems and networks count in; fields are named as costs, or
         as measurements.
+    mean_of_clients: whether the objective is the mean over clients, whatever their sizes.
+    needs_shape: whether networks need samples with a shape.
     has_budgets: whether methods may account for the privacy that they spend.
     own_clock: whether runs simulate time by a declared `network` of their own.
     instead: by cost that it lacks, which one to name.
@@ -77,6 +79,8 @@ class Federation(ABC):
     sharding: ClassVar[str]
     holders: ClassVar[str]
     counters: ClassVar[type[Any]]
+    mean_of_clients: ClassVar[bool] = False
+    needs_shape: ClassVar[bool] = True
     has_budgets: ClassVar[bool] = False
     own_clock: ClassVar[bool] = False
     instead: ClassVar[Mapping[str, str]] = {}
@@ -115,6 +119,10 @@ class Federation(ABC):
             return LINEAR_ONLY
         takers = {one.holders for one in federations() if isinstance(objective, one.objectives)}
         return f"only {' and '.join(sorted(takers))} do"
+
+    @classmethod  # noqa: B027 most federations take samples of any shape
+    def check_columns(cls, partition: Any, shape: tuple[int, ...]) -> None:
+        """Refuse, with a FedatlasError, a partition that samples of this shape do not suit."""
 
     @classmethod
     @abstractmethod

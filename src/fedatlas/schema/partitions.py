@@ -108,6 +108,16 @@ class _Partition(Model):
         return intercept + _part("test" if isinstance(self.test, float) else "last", self.test)
 
     @property
+    def clients_by_silo(self) -> tuple[int, ...]:
+        """How many clients each silo has; none where silos themselves compute."""
+        return ()
+
+    @property
+    def fewest_samples(self) -> int:
+        """How many training samples there must be."""
+        return max(self.clients_by_silo, default=1)
+
+    @property
     def test_split(self) -> str | None:
         """The split of the data set that is kept for testing, if it is a whole split."""
         return self.test if isinstance(self.test, str) else None
@@ -194,6 +204,11 @@ class HorizontalPartition(_ClientPartition):
                 f"{self.fewest_samples}, more than 'samples', {self.samples}; lower it or 'clients'"
             )
         return self
+
+    @property
+    def clients_by_silo(self) -> tuple[int, ...]:
+        """All clients, in the one silo."""
+        return (self.clients,)
 
     @property
     def fewest_samples(self) -> int:

@@ -28,12 +28,8 @@ MOST_DRAWS = 1000
 _ROWS, _FEATURES, _THINNING, _ROWS_OF_CLIENTS, _SILOS = 0, 1, 2, 3, 4
 
 
-def train_and_test_rows(spec: Partition, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Ascending row numbers for training and for testing, out of `rows`; a cover without overlap.
-
-    They depend on `samples`, `test` and `seed` only: partitions among other numbers of parties
-    have the same. Raises FedatlasError when one of the two would be empty.
-    """
+def train_and_test_sizes(spec: Partition, rows: int) -> tuple[int, int]:
+    """How many of `rows` train and test; FedatlasError when one of the two would be empty."""
     if spec.samples is not None and spec.samples > rows:
         raise FedatlasError(
             f"partition: samples {spec.samples} exceeds the {rows} rows of the data set; lower "
@@ -41,15 +37,26 @@ def train_and_test_rows(spec: Partition, rows: int) -> tuple[np.ndarray, np.ndar
         )
     kept = spec.samples or rows
     if not isinstance(spec.test, int | float):
-        return np.arange(kept), np.arange(0)
+        return kept, 0
     held_out = spec.test if isinstance(spec.test, int) else round(spec.test * kept)
     if not 0 < held_out < kept:
         raise FedatlasError(
             f"partition: test {spec.test} of {kept} rows leaves no row for "
             f"{'training' if held_out else 'testing'}"
         )
-    if isinstance(spec.test, int):
-        return np.arange(kept - held_out), np.arange(kept - held_out, kept)
+    return kept - held_out, held_out
+
+
+def train_and_test_rows(spec: Partition, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Ascending row numbers for training and for testing, out of `rows`; a cover without overlap.
+
+    They depend on `samples`, `test` and `seed` only: partitions among other numbers of parties
+    have the same. Raises FedatlasError when one of the two would be empty.
+    """
+    train, held_out = train_and_test_sizes(spec, rows)
+    kept = train + held_out
+    if not isinstance(spec.test, float):
+        return np.arange(train), np.arange(train, kept)
     stream = _ROWS if isinstance(spec, VerticalPartition) else _ROWS_OF_CLIENTS
     order = _generator(spec, stream).permutation(kept)
     return np.sort(order[held_out:]), np.sort(order[:held_out])

@@ -18,8 +18,8 @@ from fedatlas.evaluation.theory_table import (
     bounded_values,
 )
 from fedatlas.federations.context import shard_files
-from fedatlas.federations.shards import read_shard, read_tiered_shards
-from fedatlas.federations.vertical.shards import read_party_shards
+from fedatlas.federations.shards import read_shard
+from fedatlas.schema.federation import federation_of
 from fedatlas.schema.objectives import AucObjective, LinearObjective, PolyakObjective
 from fedatlas.schema.runs import RunSpec
 from fedatlas.theory.constants import constants_of
@@ -73,16 +73,9 @@ def _of_agents(spec: RunSpec, folder: Path) -> AgentConstants:
 def _constants(
     kind: str, folder: Path, silos: int, objective: LinearObjective | AucObjective
 ) -> AnyConstants:
-    files = shard_files(folder, silos)
-    data: Any
+    data = federation_of(kind).read(shard_files(folder, silos))
     if isinstance(objective, AucObjective):
-        return min_max_constants(read_shard(files[0]), objective)
-    if kind == "vertical":
-        data = read_party_shards(files).train
-    elif kind == "tiered":
-        data = read_tiered_shards(files)
-    else:
-        data = read_shard(files[0])
+        return min_max_constants(data, objective)
     found: AnyConstants = constants_of(data, objective)
     return found
 

@@ -11,7 +11,7 @@ from fedatlas.arithmetic.kernels.formulas import LinearModel
 from fedatlas.arithmetic.objectives import average_smoothness
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.shards import ClientSamples
-from fedatlas.federations.vertical.shards import Features, PartyRows
+from fedatlas.federations.vertical.shards import Features, PartyRows, PartySamples
 from fedatlas.schema.objectives import LinearObjective, Loss, Regulariser
 from fedatlas.training.solver import solve
 
@@ -104,6 +104,11 @@ def _of_clients(data: ClientSamples, objective: LinearObjective) -> Constants:
         distance=distance,
         optimum=optimum,
     )
+
+
+@constants_of.register
+def _of_party_samples(data: PartySamples, objective: LinearObjective) -> PartyConstants:
+    return _of_parties(data.train, objective)
 
 
 @constants_of.register

@@ -8,6 +8,7 @@ from fedatlas.federations.context import FederationContext, SeedRun
 from fedatlas.federations.tiered.hubs import TieredCounters, TieredNetwork, TieredProblem
 from fedatlas.schema.federation import Federation, Sizes, Tiny, format_span
 from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
+from fedatlas.shards.assignment import silo_blocks
 
 
 class Tiered(Federation):
@@ -17,6 +18,7 @@ class Tiered(Federation):
     objectives = (LinearObjective, ClassificationObjective)
     sharding = "fedatlas.shards.cutting:cut_silos"
     holders = "silos"
+    needs_shape = False  # silos have blocks of columns where nothing else is said
     counters = TieredCounters
     inwards, outwards = ("exchange", "collect_models"), ("send_models",)
     needed = ("collect_models",)
@@ -24,6 +26,10 @@ class Tiered(Federation):
     rehearsal = ("inwards",)
     rounds = 2  # their networks are computed in turn
     model, inward_call = "a hub's model", "network.collect_models"
+
+    @classmethod
+    def check_columns(cls, partition: Any, shape: tuple[int, ...]) -> None:
+        silo_blocks(partition, shape)
 
     @classmethod
     def describe(cls, partitions: Sequence[Any]) -> str:

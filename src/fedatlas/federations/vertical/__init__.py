@@ -1,11 +1,13 @@
 """Parties with columns of all samples."""
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
+from fedatlas.errors import FedatlasError
 from fedatlas.federations.context import FederationContext, SeedRun
 from fedatlas.federations.parts import NumpyArrays
 from fedatlas.federations.vertical.problem import PartyCounters, PartyProblem
@@ -32,6 +34,14 @@ class Vertical(Federation):
     moves = ("dominated_updates", "barrier", "full_pass", "distribute", "settled", "start")
     needed = ("dominated_updates",)
     silent = "parties update nothing: call network.dominated_updates"
+
+    @classmethod
+    def check_columns(cls, partition: Any, shape: tuple[int, ...]) -> None:
+        if partition.parties > prod(shape):
+            raise FedatlasError(
+                f"the partition asks for {partition.parties} parties, but samples have only "
+                f"{prod(shape)} features, and each party needs one"
+            )
 
     @classmethod
     def describe(cls, partitions: Sequence[Any]) -> str:
