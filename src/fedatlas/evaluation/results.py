@@ -131,7 +131,7 @@ class Results:
     def study(made: T | None, name: str) -> T:
         """The result of a study; FedatlasError if it was not given."""
         if made is None:
-            raise FedatlasError(f"needs the {name}, --{name}")
+            raise FedatlasError(f"needs the {name} of the experiment, which were not given")
         return made
 
 

@@ -134,7 +134,7 @@ def seen_test_rows(measurement: str) -> str:
 def format_tuning(efforts: Mapping[str, Effort], measurement: str) -> str:
     """Among how many points those of the runs were chosen, and where at an edge, for evidence.
 
-    measurement: by which; it is told where it looks at test rows, which may be those of the claim.
+    measurement: by which; it is named where it looks at test rows, which may be those of the claim.
     """
     by = seen_test_rows(measurement)
     by_effort: dict[int, list[str]] = {}
@@ -180,7 +180,7 @@ def _entry(candidates: Sequence[Candidate], tried: Sequence[Candidate]) -> dict[
     best = best_candidate(candidates)
     return {
         "selected": best["point"],
-        **_told_effort(best, tried),
+        **_effort_record(best, tried),
         "selected_by_seed": [
             _best_of_seed(candidates, seed) for seed in range(len(best["scores_by_seed"]))
         ],
@@ -188,7 +188,7 @@ def _entry(candidates: Sequence[Candidate], tried: Sequence[Candidate]) -> dict[
     }
 
 
-def _told_effort(chosen: Candidate, tried: Sequence[Candidate]) -> dict[str, Any]:
+def _effort_record(chosen: Candidate, tried: Sequence[Candidate]) -> dict[str, Any]:
     return {"tried": len(tried), "at_edge": _at_edge(chosen, tried)}
 
 
@@ -228,11 +228,11 @@ def _tuned(
             chosen = best_candidate(agreeing(candidates, values))
             tried = agreeing(candidates, {key: values[key] for key in declared if key in values})
             scored = {key: chosen[key] for key in ("score", "scores_by_seed")}
-            tuned.append(one | scored | _told_effort(chosen, tried))
+            tuned.append(one | scored | _effort_record(chosen, tried))
             tried_by_any |= {other["point"]: other for other in tried}
     except (KeyError, TypeError, ValueError):
         raise FedatlasError(
-            f"--tuning: the record of the experiment that tunes '{run}' chooses no point for it. "
+            f"the selection record of the experiment that tunes '{run}' chooses no point for it. "
             "Move that selection.json away and run again."
         ) from None
     return _entry(tuned, list(tried_by_any.values()))
