@@ -10,7 +10,7 @@ from fedatlas.data.datasets import Dataset
 from fedatlas.errors import FedatlasError, error_context
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.schema.experiments import Experiment
-from fedatlas.schema.federation import federation_of
+from fedatlas.schema.federation import federation_of, why_not_counted
 from fedatlas.schema.objectives import (
     AucObjective,
     ClassificationObjective,
@@ -114,23 +114,41 @@ def check_graphs(experiment: Experiment, where: str) -> None:
 
 
 def check_costs(experiment: Experiment, where: str) -> None:
-    """Runs count what claims and figures look at, as far as that is for their methods to say."""
+    """Runs count what claims and figures look at."""
+    for what, named, _, counted in experiment.looked_at():
+        for cost in counted:
+            reasons = {
+                run: why for run in named if (why := _why_not_counted(experiment, run, cost))
+            }
+            # A figure's column shows the runs that count its cost, if any does.
+            if reasons and (what != "the figure" or len(reasons) == len(named)):
+                run, why = next(iter(reasons.items()))
+                raise FedatlasError(
+                    f"{where}: {what} looks at {cost}, which run '{run}' does not count: {why}"
+                )
 
-    def lacks(run: str, cost: str) -> str:
-        try:
-            method = algorithm_class(experiment.runs[run].algorithm)
-        except FedatlasError:  # which has its own place: where its runs are planned
-            return ""
-        if reason := experiment.lacks(run, cost, method.federation.on_graphs):
-            return reason
-        if cost == "epsilon" and not method.has_budgets():
-            return "it is not private, as its method has no 'budgets'"
-        if declared_network(cost) and method.asynchronous:
-            return "its clients do not wait for each other, and their times are not simulated"
+
+def _why_not_counted(experiment: Experiment, run: str, cost: str) -> str:
+    """Why a run does not count a cost; empty if it does."""
+    declared = experiment.runs[run]
+    try:
+        method = algorithm_class(declared.algorithm)
+    except FedatlasError:  # which has its own place: where its runs are planned
         return ""
-
-    if fault := experiment.uncounted(lacks):
-        raise FedatlasError(f"{where}: {fault}")
+    reason = why_not_counted(
+        cost,
+        experiment.partition_of(run).kind,
+        on_graphs=method.federation.on_graphs,
+        backend=declared.backend,
+        network=experiment.network_of(run),
+    )
+    if reason:
+        return reason
+    if cost == "epsilon" and not method.has_budgets():
+        return "it is not private, as its method has no 'budgets'"
+    if declared_network(cost) and method.asynchronous:
+        return "its clients do not wait for each other, and their times are not simulated"
+    return ""
 
 
 def _check_model(

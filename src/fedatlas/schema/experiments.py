@@ -1,6 +1,6 @@
 """Experiments: a figure or table of a paper, typed and validated."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Any, ClassVar, Self
 
@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from fedatlas.schema.claims import Claim
-from fedatlas.schema.federation import federation_of, why_not_counted
+from fedatlas.schema.federation import federation_of
 from fedatlas.schema.figures import Figure
 from fedatlas.schema.graphs import Graphs
 from fedatlas.schema.models import Model, in_full
@@ -319,7 +319,7 @@ class Experiment(Model):
             raise ValueError(f"claim '{claim.id}': {error}") from None
 
     def _check_what_is_looked_at(self) -> None:
-        """Runs must measure or count what claims, figure and selection look at."""
+        """Runs must measure what claims, figure and selection look at."""
         around_servers = (run for run in self.runs if not (self.graphs or self.runs[run].graphs))
         for run in around_servers if self.trained else ():
             of_classes = isinstance(self.objective_of(run), ClassificationObjective)
@@ -327,27 +327,11 @@ class Experiment(Model):
                 raise ValueError(
                     f"run '{run}' has the objective {self.objective_of(run).name}: {LINEAR_ONLY}"
                 )
-        for what, named, measured, _ in self._looked_at():
+        for what, named, measured, _ in self.looked_at():
             for measurement, run in product(measured if self.trained else (), named):
                 self._check_measured(what, measurement, run)
-        if fault := self.uncounted(self.lacks):
-            raise ValueError(fault)
 
-    def uncounted(self, lacks: Callable[[str, str], str]) -> str:
-        """What looks at a cost that a run does not count; empty if nothing does.
-
-        lacks: why a run does not count a cost; empty if it does.
-        """
-        for what, named, _, counted in self._looked_at():
-            for cost in counted:
-                reasons = {run: reason for run in named if (reason := lacks(run, cost))}
-                # A figure's column shows the runs that count its cost, if any does.
-                if reasons and (what != "the figure" or len(reasons) == len(named)):
-                    run, reason = next(iter(reasons.items()))
-                    return f"{what} looks at {cost}, which run '{run}' does not count: {reason}"
-        return ""
-
-    def _looked_at(
+    def looked_at(
         self,
     ) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...]]]:
         """What looks, at which runs, at which measurements and costs of theirs."""
@@ -382,16 +366,3 @@ class Experiment(Model):
             backend=self.runs[run].backend,
         )
         return federation.measures(objective)
-
-    def lacks(self, run: str, cost: str, on_graphs: bool | None = None) -> str:
-        """Why a run does not count a cost; empty if it does.
-
-        on_graphs: whether its method is for graphs; None where any method may be meant.
-        """
-        return why_not_counted(
-            cost,
-            self.partition_of(run).kind,
-            on_graphs=on_graphs,
-            backend=self.runs[run].backend,
-            network=self.network_of(run),
-        )

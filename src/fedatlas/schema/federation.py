@@ -168,28 +168,25 @@ def federation_of(
 
 
 def why_not_counted(
-    cost: str, kind: str, *, on_graphs: bool | None, backend: Backend, network: NetworkModel | None
+    cost: str, kind: str, *, on_graphs: bool, backend: Backend, network: NetworkModel | None
 ) -> str:
     """Why a run over a partition of this kind does not count a cost; empty if it does.
 
-    on_graphs: None where its method is not known. network: that of a run with its own clock.
+    network: that of a run with its own clock.
     """
-    graphs = (True, False) if on_graphs is None else (on_graphs,)
-    possible = {federation_of(kind, on_graphs=one, backend=backend) for one in graphs}
+    federation = federation_of(kind, on_graphs=on_graphs, backend=backend)
     counter = "hub_client_trips" if link_latencies(cost) is not None else cost
-    for each in possible:
-        if counter in each.instead:
-            return each.instead[counter]
-    if counter in COSTS and not any(counter in each.counts() for each in possible):
+    if counter in federation.instead:
+        return federation.instead[counter]
+    if counter in COSTS and counter not in federation.counts():
         if counter == "epsilon":
             return "it is not private"
         others = {each.holders: each for each in federations() if counter in each.counts()}
         if len(others) == 1 and kind not in {each.partition_kind for each in others.values()}:
             return f"it has no {next(iter(others))}"
-        counted = {name for each in possible for name in each.counts()}
-        return f"it counts {', '.join(name for name in COSTS if name in counted)}"
+        return f"it counts {', '.join(name for name in COSTS if name in federation.counts())}"
     declared = declared_network(cost)
-    if declared is not None and any(each.own_clock for each in possible):
+    if declared is not None and federation.own_clock:
         own = network.latency if network else declared.latency
         if own != declared.latency:
             return f"its own clock has the latency {own:g} s; state 'network: {{latency: …}}'"
