@@ -39,19 +39,12 @@ from fedatlas.pages import SCRIPTS, STYLE, TEMPLATE
 from fedatlas.pages.claims_page import HEIGHT, KEY, TICKS, WIDTH, drawing, ticks
 from fedatlas.pages.claims_page import STYLE as INTERVAL_STYLE
 from fedatlas.schema.claims import OUTCOMES
-from fedatlas.schema.quantities import COSTS, MEASUREMENTS
+from fedatlas.schema.quantities import COSTS, MEASUREMENTS, choice_label
 from fedatlas.store.atlas import Atlas
 from fedatlas.store.reading import opened
 from fedatlas.store.trace import judged
 from fedatlas.store.views import six_digits
 
-# Labels that say more on the page, or less, than those of traces.
-_LABELS = {
-    "round": "communication rounds (VFB²: updates)",
-    "bytes": "bytes communicated",
-    "epsilon": "privacy spent, ε (at each run's own δ)",
-    "simulated_time": "simulated time by the run's own clock (s)",
-}
 # Costs that a reader may choose, in the order of the list; rounds stand for exchanges.
 _SHOWN_COSTS = ("round", "bytes", *(name for name in COSTS if name != "round"))
 # A first view shows the first of these that most of its runs have.
@@ -194,7 +187,9 @@ def describe(
     return {
         "papers": papers,
         "thinned": atlas.attrs.get("thinned", ""),
-        "costs": {name: _LABELS.get(name) or _cost_label(name) for name in _SHOWN_COSTS},
+        "costs": {
+            name: choice_label("exchanges" if name == "round" else name) for name in _SHOWN_COSTS
+        },
         "measurements": {
             name: {
                 "label": measured.long_name,
@@ -246,11 +241,6 @@ def _told(verdict: Verdict) -> dict[str, Any]:
         "decides": would_decide(verdict),
         "drawing": asdict(drawing(verdict.effect)) if verdict.effect else None,
     }
-
-
-def _cost_label(name: str) -> str:
-    cost = COSTS[name]
-    return cost.long_name if cost.units == "1" else f"{cost.long_name} ({cost.units})"
 
 
 def _declared(atlas: Atlas, experiment: str) -> dict[str, str]:

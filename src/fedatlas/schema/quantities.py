@@ -122,6 +122,7 @@ class Counted(NamedTuple):
 
     unit: what evidence calls so many of it. label: of figures' axes, the long name where it is
     empty. ticks: unit of figures' ticks, such as 2.5k or 2.5MB; None for plain numbers.
+    choice: of lists from which readers choose a cost, where the label does not say enough.
     """
 
     long_name: str
@@ -129,14 +130,15 @@ class Counted(NamedTuple):
     unit: str = ""
     label: str = ""
     ticks: str | None = ""
+    choice: str = ""
 
 
 def _in_bytes(long_name: str, unit: str, label: str = "") -> Counted:
     return Counted(long_name, "byte", unit, label, "B")
 
 
-def _in_seconds(long_name: str, unit: str, label: str = "") -> Counted:
-    return Counted(long_name, "s", unit, label, None)
+def _in_seconds(long_name: str, unit: str, label: str = "", choice: str = "") -> Counted:
+    return Counted(long_name, "s", unit, label, None, choice)
 
 
 #: What a run has spent by each record. A trace holds what its setting counts.
@@ -185,7 +187,10 @@ COSTS = {
         "rounds in which every client took part", unit="rounds of all clients"
     ),
     "simulated_time": _in_seconds(
-        "simulated time", "simulated seconds", "simulated time in seconds"
+        "simulated time",
+        "simulated seconds",
+        "simulated time in seconds",
+        "simulated time by the run's own clock (s)",
     ),
     "elapsed_time": _in_seconds(
         "time that parties' processes took", "seconds elapsed", "time elapsed in seconds"
@@ -193,7 +198,9 @@ COSTS = {
     "socket_bytes": _in_bytes(
         "bytes handed to sockets, with headers and requests", "bytes handed to sockets"
     ),
-    "epsilon": Counted("privacy spent, ε", unit="of ε"),
+    "epsilon": Counted(
+        "privacy spent, ε", unit="of ε", choice="privacy spent, ε (at each run's own δ)"
+    ),
     "delta": Counted("privacy spent, δ", unit="of δ", ticks=None),
     "wall_time": _in_seconds(
         "time spent in rounds, evaluation excluded",
@@ -289,6 +296,13 @@ def axis_label(cost: str) -> str:
         label = f"simulated time units, {latencies.label}"
         return label if len(label) <= _LETTERS_OF_AXIS else label.replace(", ", ",\n", 1)
     return AXES[cost].label or AXES[cost].long_name
+
+
+def choice_label(cost: str) -> str:
+    """The label of a counted cost in a list from which readers choose, with its unit."""
+    axis = AXES[cost]
+    plain = axis.long_name if axis.units == "1" else f"{axis.long_name} ({axis.units})"
+    return axis.choice or axis.label.replace("\n", " ") or plain
 
 
 def tick_unit(cost: str) -> str | None:
