@@ -494,12 +494,10 @@ def test_axes_and_scales_change(open_page):
     page.select_option("#x-scale", "log")
     assert page.evaluate(kinds) == ["log", "linear"]
     page.select_option("#cost", "epoch")
-    assert page.evaluate("figure.layout.xaxis.title.text") == (
-        "gradient evaluations per training sample"
-    )
+    assert page.evaluate("figure.layout.xaxis.title.text") == "gradient evaluations per sample"
     page.select_option("#measurement", "train_accuracy")
     assert page.locator("#figure .main-svg[role=img]").get_attribute("aria-label") == (
-        "accuracy on the training samples against gradient evaluations per training sample: "
+        "accuracy on the training samples against gradient evaluations per sample: "
         "2 curves of fedpage-first. The table below has their numbers."
     )
     for curve in curves(page):
