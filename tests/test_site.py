@@ -10,7 +10,6 @@ import pytest
 from docutils import nodes
 from docutils.core import publish_doctree
 from jsonschema import Draft202012Validator
-from making.described import parted
 from typer.testing import CliRunner
 
 from fedatlas.cli import app
@@ -40,6 +39,7 @@ CONFIG = ROOT / "config"
 sys.path.insert(0, str(ROOT / "docs"))
 
 from making import configuration, explorer, methods, papers, schemas  # noqa: E402
+from making.described import parted  # noqa: E402
 
 
 @pytest.fixture(scope="module")
