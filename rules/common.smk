@@ -8,6 +8,7 @@ from pathlib import Path
 
 from snakemake.common import dict_to_key_value_args
 from snakemake.exceptions import WorkflowError
+from snakemake.persistence import PersistenceBase
 
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json
@@ -25,10 +26,10 @@ from fedatlas.steps import STEPS, File
 gc.freeze()
 gc.set_threshold(50_000)
 atexit.register(gc.freeze)
-# Snakemake looks for tables among parameters. Ours are text: it need not load pandas for that. A
-# workflow that uses this one as a module may need it.
-if workflow.modifier.is_main_snakefile():
-    sys.modules.setdefault("pandas", None)
+# To ask whether parameters are tables Snakemake loads pandas, which takes a second. Ours are text; a
+# workflow that uses this one as a module may have tables.
+if workflow.modifier.is_main_snakefile() and hasattr(PersistenceBase, "_serialize_param_builtin"):
+    PersistenceBase._serialize_param = property(lambda self: self._serialize_param_builtin)
 
 try:
     check_command(sys.argv[1:])
