@@ -29,7 +29,7 @@ WANTED: dict[str, tuple[Callable[..., None], ...]] = {
     "Run": (run.run, new.new),
     "Look": (looking.list_experiments, looking.summary, looking.power, published.compare),
     "Pass on": (published.publish, published.export, published.data_card, published.coverage),
-    "Check": (looking.verify, looking.diff, looking.spec),
+    "Check": (looking.rehearse, looking.verify, looking.diff, looking.spec),
 }
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 for panel, commands in WANTED.items():

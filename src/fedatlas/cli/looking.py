@@ -40,6 +40,27 @@ def list_experiments(
         say(f"* has verdicts in {results}, which `fedatlas summary` tells of.")
 
 
+def rehearse(
+    name: Annotated[str, typer.Argument(help="The method, as its file is named.")],
+    config: Configuration,
+) -> None:
+    """Check in a second, without data, that a method does what every method promises.
+
+    It is rehearsed as the first run of an experiment declares it.
+    """
+    from fedatlas.plan.build import build_plan
+    from fedatlas.training.rehearsal import rehearse_without_data
+
+    runs = build_plan(config, *projects()).runs.values()
+    found = [run for run in runs if run.algorithm == name and run.tuned_in is None]
+    if not found:
+        known = sorted({run.algorithm for run in runs})
+        raise FedatlasError(
+            f"no run of an experiment names the method '{name}'{similar(name, known)}: declare one"
+        )
+    say(rehearse_without_data(found[0]))
+
+
 def spec(
     name: Annotated[
         str, typer.Argument(help="EXPERIMENT/RUN/POINT, as traces are filed; or EXPERIMENT.")

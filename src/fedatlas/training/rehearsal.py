@@ -27,7 +27,6 @@ import math
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -59,19 +58,35 @@ from fedatlas.training.observation import (
 )
 from fedatlas.training.seeds import restore_state, state_arrays
 
+_EACH = 1000  # samples of a client where no data are at hand
+#: What is rehearsed besides the state, in words, by name; see `Federation.rehearsal`.
+PROMISES = {
+    "edges": "an agent depends only on agents from which edges lead to it",
+    "inwards": "{model} depends on others' samples by what was sent alone",
+    "rows": "a row that a client sends depends on that client's samples alone",
+    "outwards": "what clients send depends on the server by what was sent alone",
+    "clocks": "whether clients wait for each other is declared",
+}
+
 
 class TinyFederation:
     """What a run is rehearsed on. spec: of the rehearsal, with one seed, 0. clients: how many."""
 
-    def __init__(self, spec: RunSpec, shards: Path) -> None:
-        """shards: the folder of the run's partitions, of which only client sizes are read."""
+    def __init__(self, spec: RunSpec, shards: Path | None) -> None:
+        """shards: the folder of the run's partitions, of which only client sizes are read.
+
+        Without it clients have as many samples as the largest whole number among hyper-parameters.
+        """
         partition, objective = spec.partition, spec.objective
-        folder = shards / partition.of_seed(spec.seeds[0]).slug
-        self._tiny = spec.federation.tiny(
-            partition,
-            spec.hyper_parameters,
-            lambda: client_sizes(shard_files(folder, partition.silos)[0]),
-        )
+
+        def sizes() -> np.ndarray:
+            if shards is not None:
+                folder = shards / partition.of_seed(spec.seeds[0]).slug
+                return client_sizes(shard_files(folder, partition.silos)[0])
+            numbers = [one for one in spec.hyper_parameters.values() if isinstance(one, int)]
+            return np.full(partition.clients_by_silo[0], max([_EACH, *numbers]))
+
+        self._tiny = spec.federation.tiny(partition, spec.hyper_parameters, sizes)
         self.clients = self._tiny.clients
         if isinstance(objective, NetworkObjective):
             linear = {"model": "linear"} | ({"hidden": None} if "hidden" in vars(objective) else {})
@@ -163,6 +178,31 @@ def rehearse_once(spec: RunSpec, shards: Path, records: Path) -> None:
         write_text(record, f"{rehearse(spec, shards)}\n")
 
 
+def rehearse_without_data(spec: RunSpec) -> str:
+    """Rehearse a run's method on made-up clients: what was checked and found, a line for each.
+
+    FedatlasError names the method's file, a fault and what to do, or why it cannot be rehearsed.
+    """
+    began = time.perf_counter()
+    try:
+        with np.errstate(all="ignore"), TemporaryDirectory() as folder:
+            rehearsal = _Rehearsal(TinyFederation(spec, None), Path(folder))
+            skipped = rehearsal.check()
+    except ContractViolation as finding:
+        raise FedatlasError(f"{_file_of(spec.algorithm)}: {finding}") from None
+    kind, seconds = spec.federation, time.perf_counter() - began
+    lines = [
+        f"{spec.algorithm} does what a method promises, as {spec.name} declares it, in "
+        f"{rehearsal.rounds} rounds ({seconds:.1f} s):",
+        "  all that lasts is in its state, which a checkpoint keeps, and is not changed in place",
+        "  all random numbers are those that it is given, and problem and network count",
+    ]
+    for name in kind.rehearsal:
+        left = "  (not comparable here)" if name in skipped else ""
+        lines.append(f"  {PROMISES[name].format(model=kind.model)}{left}")
+    return "\n".join(lines)
+
+
 def rehearse(spec: RunSpec, shards: Path) -> str:
     """What was found, in words; FedatlasError names the method's file, a fault and what to do.
 
@@ -208,8 +248,16 @@ class _Rehearsal:
         self._kind = self._spec.federation
         self._rounds = min(self._kind.rounds, self._spec.rounds)
 
-    def check(self) -> None:
-        """Raise a ContractViolation for the first promise that is broken."""
+    @property
+    def rounds(self) -> int:
+        """How many rounds were played."""
+        return self._rounds
+
+    def check(self) -> list[str]:
+        """Raise a ContractViolation for the first promise that is broken.
+
+        Returns those that could not be compared: the method asked for something else.
+        """
         first = self._played(watched=True)
         again = self._played(resumed=True)
         same = all(map(_alike, first.points, again.points)) and first.counted == again.counted
@@ -226,9 +274,13 @@ class _Rehearsal:
             "outwards": self._check_outwards,
             "clocks": self._check_clocks,
         }
+        skipped = []
         for name in self._kind.rehearsal:
-            with suppress(NotComparable):
+            try:
                 checks[name](first)
+            except NotComparable:
+                skipped.append(name)
+        return skipped
 
     def _check_inwards(self, first: _Played) -> None:
         on_graphs = self._kind.on_graphs
