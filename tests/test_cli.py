@@ -91,7 +91,7 @@ def test_help_names_all_commands_and_no_cut_names():
     told = fedatlas("--help").stdout
     assert all(name in told.split() for name in ("list", "summary", "step"))
     assert all(f"{name}: " in fedatlas("step", "--help").stdout for name in STEPS)
-    for command in ("new", "diff", "verify", "spec", "step"):
+    for command in ("new", "rehearse", "diff", "verify", "spec", "step"):
         told = fedatlas(command, "--help").stdout
         assert "(dynamic)" not in told and "pr │" not in told and "tolera…" not in told
 

@@ -9,7 +9,7 @@ from fedatlas import algorithms
 from fedatlas.algorithms import algorithm_names
 from fedatlas.errors import FedatlasError
 from fedatlas.training import rehearsal
-from fedatlas.training.rehearsal import rehearse, rehearse_once
+from fedatlas.training.rehearsal import rehearse, rehearse_once, rehearse_without_data
 from small_federations import SMALL, small, small_shards, specification
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -25,6 +25,15 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize("algorithm", algorithm_names())
 def test_every_method_keeps_its_promises(algorithm, folder):
     assert rehearse(small(algorithm), small_shards(folder, algorithm)) == KEPT
+
+
+@pytest.mark.parametrize("algorithm", ["scaffold", "coda_plus", "dp_gradient_tracking", "tdcd"])
+def test_a_rehearsal_without_data_says_what_it_checked(algorithm):
+    spec = small(algorithm)
+    first, *checked = rehearse_without_data(spec).splitlines()
+    assert first.startswith(f"{algorithm} {KEPT}")
+    # Two are checked of every method.
+    assert len(checked) == 2 + len(spec.federation.rehearsal)
 
 
 def test_parties_as_processes_are_rehearsed_as_simulated_ones(folder):
