@@ -9,7 +9,7 @@ import pytest
 from fedatlas.algorithms.vfb2_sgd import Vfb2Sgd
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.vertical.problem import BlockStep, UpdateRule
-from test_vertical_methods import Case, Run, assert_as_by_events, assert_replayed, make_data
+from test_vertical_methods import Case, Run, assert_replayed
 
 
 def heavy_ball(w, v, memory, applied, numbers):
@@ -108,10 +108,9 @@ def test_clipping_and_adam_are_simulated_event_by_event(step, synchronous, layou
 
 @pytest.mark.parametrize("layout", ["dense", "sparse"])
 @pytest.mark.parametrize("method", ["sgd", "saga"])
-def test_one_party_moves_as_several_do(method, layout, monkeypatch):
+def test_one_party_moves_as_several_do(method, layout):
     case = Stepping(method, "logistic_nonconvex", layout=layout, sizes=(7,), active=1)
     assert_replayed(Run(case).round(5), move=Reference("heavy ball", case.step_size))
-    assert_as_by_events(case, make_data(case), 5, monkeypatch)
 
 
 def test_without_memory_of_the_past_momentum_is_plain():
