@@ -58,7 +58,6 @@ onerror:
 ACROSS = [
     "<results>/claims.csv",
     "<results>/claims.html",
-    "<results>/atlas/atlas.nc",
     "<results>/summary.md",
     "<results>/atlas/explorer.html",
 ]

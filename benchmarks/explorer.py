@@ -22,8 +22,13 @@ from fedatlas.evaluation.verdicts import Verdict, verdicts_to_csv
 from fedatlas.files import canonical_json
 from fedatlas.pages.explorer import write_explorer
 from fedatlas.schema.claims import Effect
-from fedatlas.store.joining import JoinedExperiment, JoinedPaper, JoinedRun, join_traces
-from fedatlas.store.trace import build_trace, write_trace
+from fedatlas.store.experiment import (
+    ExperimentHeading,
+    StoredPoint,
+    join_traces,
+    write_experiment,
+)
+from fedatlas.store.trace import build_trace
 
 SEEDS, RECORDS, RUNS_OF_EXPERIMENT, SHOWN = 5, 200, 10, 200
 COSTS = ("round", "gradient_evaluations", "wall_time", "network")
@@ -47,13 +52,15 @@ SWITCH = """async cost => {
 }"""
 
 
-def write_traces(folder: Path, runs: int, points: tuple[str, ...]) -> JoinedPaper:
+def write_runs(folder: Path, runs: int, points: tuple[str, ...]) -> list[str]:
+    """A file of each experiment in the folder; returns their names."""
     random = np.random.default_rng(0)
     shape = (SEEDS, RECORDS)
     experiments = []
     for number in range(0, runs, RUNS_OF_EXPERIMENT):
         experiment = f"made-up-{number // RUNS_OF_EXPERIMENT}"
         names = [f"run-{number + i}" for i in range(min(RUNS_OF_EXPERIMENT, runs - number))]
+        stored = []
         for run, point in product(names, points):
             falls = np.cumprod(1 - random.uniform(0, 0.1, shape), axis=1)
             rounds = np.broadcast_to(10.0 * np.arange(RECORDS), shape)
@@ -79,38 +86,25 @@ def write_traces(folder: Path, runs: int, points: tuple[str, ...]) -> JoinedPape
                 ),
             }
             trace = build_trace(variables, ["ok"] * SEEDS, list(range(SEEDS)), attributes)
-            write_trace(trace, folder / experiment / "traces" / run / f"{point}.nc")
-        experiments.append(
-            JoinedExperiment(
-                name=experiment,
-                title=f"Made up, part {number // RUNS_OF_EXPERIMENT}",
-                source="none",
-                notes="",
-                dataset="none",
-                runs=tuple(
-                    JoinedRun(
-                        name=run,
-                        title=f"Method {run}",
-                        code="",
-                        selected_in=experiment,
-                        points=points,
-                    )
-                    for run in names
-                ),
-            )
+            stored.append(StoredPoint(trace, f"Method {run}", point == points[0]))
+        heading = ExperimentHeading(
+            paper="ours",
+            experiment=experiment,
+            title=f"Made up, part {number // RUNS_OF_EXPERIMENT}",
+            source="none",
+            notes="",
+            dataset="none",
         )
-    return JoinedPaper(paper="ours", experiments=tuple(experiments))
+        write_experiment(join_traces(heading, stored), folder / f"{experiment}.nc")
+        experiments.append(experiment)
+    return experiments
 
 
 def make_page(folder: Path, runs: int, points: tuple[str, ...]) -> Path:
-    paper = write_traces(folder, runs, points)
-    chosen = {
-        (entry.name, run.name): points[0] for entry in paper.experiments for run in entry.runs
-    }
-    join_traces(paper, chosen, folder, folder / "atlas.nc")
+    experiments = write_runs(folder, runs, points)
     verdicts = [
         Verdict(
-            claim=f"{entry.name}/claim",
+            claim=f"{experiment}/claim",
             case="",
             paper="ours",
             source="Figure 1",
@@ -120,11 +114,11 @@ def make_page(folder: Path, runs: int, points: tuple[str, ...]) -> Path:
             evidence="0.5 of 0.7",
             effect=Effect(0.15, 0.1, 0.2, 0.02, "decades", SEEDS),
         )
-        for entry in paper.experiments
+        for experiment in experiments
     ]
     (folder / "claims.csv").write_text(verdicts_to_csv(verdicts), encoding="utf-8")
     began = time.perf_counter()
-    write_explorer(folder / "atlas.nc", [folder / "claims.csv"], folder / "explorer.html")
+    write_explorer(folder, [folder / "claims.csv"], folder / "explorer.html")
     print(f"{'written in':<34}{time.perf_counter() - began:8.1f} s")
     return folder / "explorer.html"
 

@@ -1,7 +1,7 @@
 """The site: guides as they lie here, pages made from the configuration and the code, examples."""
 
-import lzma
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -88,7 +88,7 @@ if repository := os.environ.get("FEDATLAS_REPOSITORY"):
 
 
 def make_pages() -> None:
-    """Write what follows from configuration, code and published traces; unpack the small atlas."""
+    """Write what follows from configuration, code and published traces; copy the demo's runs."""
     found = papers.sources(ROOT / "config")
     made = {HERE / "papers" / name: text for name, text in papers.pages(found)}
     made[HERE / "papers" / "coverage.inc"] = papers.coverage_table(found, "papers/")
@@ -100,13 +100,12 @@ def make_pages() -> None:
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
     found.published.draw_figures(HERE / "papers" / papers.FIGURES)
-    atlas = HERE / "examples" / "results" / "atlas" / "atlas.nc"  # as after `make demo`
-    packed = HERE / "demo" / "atlas.nc.xz"
-    if not atlas.exists() or atlas.stat().st_mtime < packed.stat().st_mtime:
-        atlas.parent.mkdir(parents=True, exist_ok=True)
-        atlas.write_bytes(lzma.decompress(packed.read_bytes()))
-    claims = atlas.parents[1] / "claims.csv"
-    claims.write_bytes((HERE / "demo" / "claims.csv").read_bytes())
+    results = HERE / "examples" / "results"  # as after `make demo`
+    for file in (HERE / "demo").glob("*.nc"):
+        folder = results / "experiments" / file.stem
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, folder / "traces.nc")
+    shutil.copyfile(HERE / "demo" / "claims.csv", results / "claims.csv")
     explorer.write(found.plan, HERE / "_extra" / "explorer" / "index.html")
 
 

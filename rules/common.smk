@@ -152,7 +152,7 @@ def needs(gigabytes, minutes, more=lambda wildcards, input: 0):
 
 def traces_in_memory(wildcards, input):
     """More for steps that hold all traces of an experiment."""
-    return jobs.memory_of_traces(input.traces)
+    return jobs.memory_of_traces(map(placed, results.traces(PLAN, wildcards.experiment)))
 
 
 def prepared(dataset, *splits):

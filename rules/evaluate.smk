@@ -19,7 +19,7 @@ rule select_points:
 
 rule tabulate_results:
     input:
-        traces=of_experiment(results.traces),
+        traces="<results>/experiments/{experiment}/traces.nc",
         selection="<results>/experiments/{experiment}/selection.json",
     output:
         **made("tabulate_results"),
@@ -35,7 +35,7 @@ rule tabulate_results:
 
 rule draw_figure:
     input:
-        traces=of_experiment(results.traces),
+        traces="<results>/experiments/{experiment}/traces.nc",
         selection="<results>/experiments/{experiment}/selection.json",
     output:
         **made("draw_figure"),
@@ -56,7 +56,7 @@ rule draw_figure:
 
 rule judge_claims:
     input:
-        traces=of_experiment(results.traces),
+        traces="<results>/experiments/{experiment}/traces.nc",
         selection="<results>/experiments/{experiment}/selection.json",
         landscape=of_experiment(results.judged_file, "landscape.json"),
         budgets=of_experiment(results.judged_file, "budgets.nc"),

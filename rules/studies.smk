@@ -37,7 +37,7 @@ STUDIES = {
     },
     "tabulate_theory": {
         "input": {
-            "traces": of_experiment(results.traces),
+            "traces": "<results>/experiments/{experiment}/traces.nc",
             "rows": of_experiment(results.seed_shards),
         },
         "passes": ["traces", "output"],
@@ -46,7 +46,7 @@ STUDIES = {
     },
     "draw_theory": {
         "input": {
-            "traces": of_experiment(results.traces),
+            "traces": "<results>/experiments/{experiment}/traces.nc",
             "theory": "<results>/experiments/{experiment}/theory.csv",
         },
         "spec": of_experiment(results.titles_spec),

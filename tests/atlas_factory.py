@@ -1,6 +1,7 @@
 """Small atlases: the layout that joining writes, out of synthetic traces."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,13 @@ import xarray as xr
 
 from fedatlas.evaluation.verdicts import Verdict, verdicts_to_csv
 from fedatlas.files import canonical_json
-from fedatlas.store.netcdf import seal
+from fedatlas.store.experiment import (
+    ExperimentHeading,
+    StoredPoint,
+    join_traces,
+    write_experiment,
+)
+from fedatlas.store.trace import read_trace
 from trace_factory import auroc_trace, make_trace, vertical_trace
 
 Runs = Mapping[str, tuple[str, Mapping[str, xr.Dataset]]]  # run → title, point → trace
@@ -20,22 +27,59 @@ def write_atlas(
     path: Path,
     papers: Mapping[str, Mapping[str, tuple[dict[str, str], Runs]]],
 ) -> Path:
-    """papers: paper → experiment → (attributes, runs); the first point of a run is selected."""
-    nodes = {"/": xr.Dataset(attrs={"format": "fedatlas atlas 1"})}
+    """A folder with a file for each experiment, as published ones are, but whole.
+
+    papers: paper → experiment → (what it says, runs); the first point of a run is selected.
+    """
+    path.mkdir(parents=True, exist_ok=True)
     for paper, experiments in papers.items():
-        for experiment, (attributes, runs) in experiments.items():
-            place = f"/{paper}/{experiment}"
-            usual = {"title": experiment, "source": "Figure 1", "notes": "", "dataset": "made up"}
-            nodes[place] = xr.Dataset(attrs=usual | attributes)
-            for run, (title, points) in runs.items():
-                chosen = {"title": title, "selected": next(iter(points))}
-                nodes[f"{place}/{run}"] = xr.Dataset(attrs=chosen)
-                for point, trace in points.items():
-                    own = {"paper": paper, "experiment": experiment, "run": run, "point": point}
-                    nodes[f"{place}/{run}/{point}"] = trace.assign_attrs(own)
-    xr.DataTree.from_dict(nodes).to_netcdf(path, engine="netcdf4")
-    seal(path)
+        for experiment, (declared, runs) in experiments.items():
+            write_runs(path / f"{experiment}.nc", paper, experiment, runs, **declared)
     return path
+
+
+def write_runs(file: Path, paper: str, experiment: str, runs: Runs, **declared: str) -> Path:
+    usual = {"title": experiment, "source": "Figure 1", "notes": "", "dataset": "made up"}
+    heading = ExperimentHeading(paper=paper, experiment=experiment, **usual | declared)
+    points = [
+        StoredPoint(
+            trace.assign_attrs(paper=paper, experiment=experiment, run=run, point=point),
+            title,
+            point == next(iter(traces)),
+        )
+        for run, (title, traces) in runs.items()
+        for point, trace in traces.items()
+    ]
+    write_experiment(join_traces(heading, points), file)
+    return file
+
+
+def join_results(results: Path, titles: Mapping[str, str] | None = None, **declared: str) -> None:
+    """Join the traces of all experiments of a results folder, as their step of selection does.
+
+    titles: of runs, their names by default.
+    """
+    for folder in (results / "experiments").iterdir():
+        join_experiment(folder, titles or {}, **declared)
+
+
+def join_experiment(folder: Path, titles: Mapping[str, str], **declared: str) -> None:
+    chosen: dict[str, str] = {}
+    if (folder / "selection.json").exists():
+        record = json.loads((folder / "selection.json").read_text(encoding="utf-8"))
+        chosen = {run: entry["selected"] for run, entry in record["runs"].items()}
+    traces = [read_trace(file) for file in sorted(folder.glob("traces/*/*.nc"))]
+    runs = Counter(trace.attrs["run"] for trace in traces)
+    points = []
+    for trace in traces:
+        run, point = trace.attrs["run"], trace.attrs["point"]
+        selected = chosen.get(run, point if runs[run] == 1 else "") == point
+        points.append(StoredPoint(trace, titles.get(run, run), selected))
+    usual = {"title": folder.name, "source": "", "notes": "", "dataset": "made up"}
+    heading = ExperimentHeading(
+        paper=traces[0].attrs["paper"], experiment=folder.name, **usual | declared
+    )
+    write_experiment(join_traces(heading, points), folder / "traces.nc")
 
 
 def write_claims(path: Path, verdicts: Sequence[Verdict]) -> Path:

@@ -1,17 +1,13 @@
-"""The atlas against the traces it was joined from: bit for bit, lazily, and by plain loops."""
+"""Experiments' runs in one file: bit for bit, padded, lazily, and compared by plain loops."""
 
 import json
-import logging
 import math
 import subprocess
 import sys
-import time
 import warnings
 from itertools import pairwise
-from pathlib import Path
 
 import h5py
-import netCDF4
 import numpy as np
 import pytest
 import xarray as xr
@@ -20,151 +16,91 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import fedatlas
+from atlas_factory import write_runs
 from fedatlas.errors import FedatlasError
-from fedatlas.store import steps
-from fedatlas.store.atlas import atlas_runs
-from fedatlas.store.joining import (
-    Joined,
-    JoinedExperiment,
-    JoinedPaper,
-    JoinedRun,
-    join_papers,
-    join_traces,
-)
-from fedatlas.store.lazy_groups import open_group
+from fedatlas.store.experiment import Experiment
 from fedatlas.store.netcdf import seal, write_netcdf
-from fedatlas.store.trace import read_trace, write_trace
 from trace_factory import auroc_trace, make_trace, tiered_trace, vertical_trace
 
 NETWORK = "network(latency=0.05, bandwidth=1e6, gradient=1e-5)"
 
 
 def placed(trace, place):
-    """The trace as that of /paper/experiment/run/point."""
+    """The trace as that of paper/experiment/run/point."""
     keys = ("paper", "experiment", "run", "point")
     return trace.assign_attrs(dict(zip(keys, place.split("/"), strict=True)))
 
 
-def file_of(folder, place):
-    _, experiment, run, point = place.split("/")
-    return folder / experiment / "traces" / run / f"{point}.nc"
-
-
-def described(paper, places):
-    """What is joined for a paper, in the order of places; a run's first point is selected."""
+def keep(folder, traces):
+    """A file of each experiment in the folder, of traces by place; a run's first is selected."""
+    folder.mkdir(exist_ok=True)
     tree = {}
-    for place in places:
-        own, experiment, run, point = place.split("/")
-        if own == paper:
-            tree.setdefault(experiment, {}).setdefault(run, []).append(point)
-    experiments = tuple(
-        JoinedExperiment(
-            name=experiment,
-            title=f"«{experiment}» – f* ≤ ε",
-            source="",
-            notes="first line\nsecond",
-            dataset="a9a",
-            runs=tuple(
-                JoinedRun(
-                    name=run,
-                    title=f"Run {run}",
-                    code="fedatlas.errors",
-                    selected_in=experiment,
-                    points=points,
-                )
-                for run, points in runs.items()
-            ),
-        )
-        for experiment, runs in tree.items()
-    )
-    chosen = {(name, run): points[0] for name, runs in tree.items() for run, points in runs.items()}
-    return JoinedPaper(paper=paper, experiments=experiments), chosen
-
-
-def join(folder, traces):
-    """Write traces by place and join both levels; returns the atlas' path."""
     for place, trace in traces.items():
-        write_trace(placed(trace, place), file_of(folder, place))
-    papers = sorted({place.split("/")[0] for place in traces})
-    for paper in papers:
-        join_traces(*described(paper, traces), folder, folder / "atlas" / f"{paper}.nc")
-    path = folder / "atlas" / "atlas.nc"
-    join_papers([folder / "atlas" / f"{paper}.nc" for paper in papers], path)
-    return path
+        paper, experiment, run, point = place.split("/")
+        runs = tree.setdefault((paper, experiment), {})
+        runs.setdefault(run, (f"Run {run}", {}))[1][point] = trace
+    for (paper, experiment), runs in tree.items():
+        about = {"title": f"«{experiment}» – f* ≤ ε", "notes": "first line\nsecond"}
+        write_runs(folder / f"{experiment}.nc", paper, experiment, runs, **about)
+    return folder
 
 
 @pytest.fixture
 def opened(tmp_path):
-    """Joins traces by place and opens the atlas."""
+    """Writes traces by place and opens them."""
     trees = []
 
-    def joined(traces):
-        trees.append(fedatlas.open_atlas(join(tmp_path, traces)))
+    def kept(traces):
+        trees.append(fedatlas.open_atlas(keep(tmp_path / "atlas", traces)))
         return trees[-1]
 
-    yield joined
+    yield kept
     for tree in trees:
         tree.close()
 
 
-def same_stored(one, other):
-    """Both groups hold the same, as the netCDF library sees it without decoding anything."""
-    one.set_auto_maskandscale(False)
-    other.set_auto_maskandscale(False)
-    assert one.ncattrs() == other.ncattrs()
-    for name in one.ncattrs():
-        assert type(one.getncattr(name)) is type(other.getncattr(name))
-        assert one.getncattr(name) == other.getncattr(name)
-    assert {n: len(d) for n, d in one.dimensions.items()} == {
-        n: len(d) for n, d in other.dimensions.items()
-    }
-    assert list(one.variables) == list(other.variables)
-    for name, variable in one.variables.items():
-        copy = other.variables[name]
-        assert (variable.dtype, variable.dimensions) == (copy.dtype, copy.dimensions)
-        assert variable.ncattrs() == copy.ncattrs()
-        for key in variable.ncattrs():
-            np.testing.assert_equal(variable.getncattr(key), copy.getncattr(key))
-        if variable.dtype is str:
-            assert variable[...].tolist() == copy[...].tolist()
-        else:
-            assert variable[...].tobytes() == copy[...].tobytes()
-
-
 any_float = st.floats(width=64, allow_nan=True, allow_infinity=True, allow_subnormal=True)
+SEEDS = range(2**40, 2**40 + 5)
 
 
 @st.composite
 def traces_of_any_shape(draw):
     seeds, records = draw(st.integers(1, 4)), draw(st.integers(1, 5))
     numbers = draw(st.lists(any_float, min_size=seeds * records, max_size=seeds * records))
-    trace = make_trace(np.full((seeds, records), 0.5))
-    trace["objective"] = ("seed", "record"), np.reshape(numbers, (seeds, records))
+    kinds = (make_trace, auroc_trace, vertical_trace)
+    trace = draw(st.sampled_from(kinds))(np.full((seeds, records), 0.5))
+    trace["objective"] = trace["objective"].copy(data=np.reshape(numbers, (seeds, records)))
     # Of one to four bytes each; texts cannot hold a zero byte in netCDF.
     text = st.text("a 9\n\t\"'\\\x01\x7fé≤\u2028\ufeff\U0001f600\U0010ffff", max_size=20)
-    trace["status"] = "seed", draw(st.lists(text, min_size=seeds, max_size=seeds))
+    status = draw(st.lists(text.filter(bool), min_size=seeds, max_size=seeds))
+    trace["status"] = trace["status"].copy(data=np.array(status))
+    own = draw(st.lists(st.sampled_from(SEEDS), min_size=seeds, max_size=seeds, unique=True))
+    thinned = draw(st.booleans())
     return trace.assign_attrs(
         warnings=draw(text),
-        effective_step_size=draw(any_float.filter(lambda number: not math.isnan(number))),
+        effective_step_size=draw(any_float.filter(math.isfinite)),
         some_count=draw(st.integers(-(2**62), 2**62)),
-    ).assign_coords(seed=draw(st.permutations(range(2**40, 2**40 + seeds))))
+    ).assign_coords(
+        seed=trace["seed"].copy(data=sorted(own)),
+        record=trace["record"].copy(data=np.arange(records) * (1 + 6 * thinned)),
+    )
 
 
-@settings(max_examples=8, deadline=None)
-@given(st.lists(traces_of_any_shape(), min_size=1, max_size=3))
+@settings(max_examples=25, deadline=None)
+@given(st.lists(traces_of_any_shape(), min_size=1, max_size=4))
 def test_traces_come_through_bit_for_bit(tmp_path_factory, traces):
-    folder = tmp_path_factory.mktemp("atlas")
     places = [f"{'ab'[i % 2]}/figure-{i % 2}/run/point-{i}" for i in range(len(traces))]
-    path = join(folder, dict(zip(places, traces, strict=True)))
-    with netCDF4.Dataset(path) as atlas:
-        for place in places:
-            with netCDF4.Dataset(file_of(folder, place)) as original:
-                same_stored(original, atlas[place])
-    with fedatlas.open_atlas(path) as atlas:
-        for place in places:
-            xr.testing.assert_identical(
-                atlas[place].to_dataset(), read_trace(file_of(folder, place))
-            )
+    own = {place: placed(trace, place) for place, trace in zip(places, traces, strict=True)}
+    with fedatlas.open_atlas(keep(tmp_path_factory.mktemp("atlas"), own)) as atlas:
+        for place, trace in own.items():
+            found = atlas.dataset(place).load()
+            xr.testing.assert_identical(found, trace)
+            for name, values in trace.variables.items():
+                same = found[name].dtype.kind == "O" or found[name].dtype == values.dtype
+                assert same or values.dtype.kind == "U", name
+                if values.dtype.kind == "f":
+                    bits = (each.to_numpy().view(np.int64) for each in (found[name], values))
+                    np.testing.assert_array_equal(*bits)
 
 
 PLACES = (
@@ -178,75 +114,98 @@ EVERYWHERE = {place: make_trace(np.ones((2, 3))) for place in PLACES}
 ONE = {PLACES[0]: make_trace(np.ones((2, 3)))}
 
 
-def test_groups_are_in_the_order_of_files_and_say_what_they_are(opened):
+def test_places_are_in_the_order_of_files_and_say_what_they_are(opened):
     atlas = opened(EVERYWHERE)
-    assert atlas.attrs == {"format": "fedatlas atlas 1"}
-    # Papers by name, the rest as given.
+    # Experiments by name, the rest as given.
     points = [node.path.removeprefix("/") for node in atlas.to_datatree().leaves]
-    assert points == [*PLACES[1:], PLACES[0]]
+    assert points == [PLACES[4], *PLACES[1:4], PLACES[0]] == atlas.places()
     assert atlas["fedpage/demo-fedpage"].attrs == {
         "title": "«demo-fedpage» – f* ≤ ε",
-        "source": "",
+        "source": "Figure 1",
         "notes": "first line\nsecond",
-        "dataset": "a9a",
+        "dataset": "made up",
+        "licence": "",
     }
-    assert atlas["fedpage/demo-fedpage/scaffold"].attrs == {
-        "title": "Run scaffold",
-        "selected": "step_size-0.1",
-        "code": "fedatlas.errors",
-        "stale": "no",
+    run = "fedpage/demo-fedpage/scaffold"
+    assert atlas[run].attrs == {"title": "Run scaffold", "selected": "step_size-0.1"}
+    assert atlas.places("demo-f*", all_points=False) == [PLACES[1], PLACES[3]]
+    with pytest.raises(KeyError):
+        _ = atlas["vfb2/nothing"]
+
+
+def test_a_file_is_padded_and_names_what_varies(tmp_path):
+    lost = np.array([[1.0, 0.5, 0.2], [1.0, np.nan, np.nan]])
+    runs = {
+        "page": (
+            "FedPAGE",
+            {
+                "a": make_trace(lost, hyper_parameters={"step_size": 0.1, "scheme": {"p": 0.5}}),
+                "b": make_trace(
+                    np.ones((1, 2)), hyper_parameters={"step_size": 1.0, "scheme": {"p": 0.25}}
+                ),
+            },
+        ),
+        "auc": ("CODA", {"only": auroc_trace(np.full((1, 2), 0.5), hyper_parameters={"k": "v"})}),
     }
+    file = write_runs(tmp_path / "made.nc", "ours", "made", runs)
+    with xr.open_dataset(file) as found:
+        assert dict(found.sizes) == {"point": 3, "seed": 2, "record": 3}
+        assert found["run"].values.tolist() == ["page", "page", "auc"]
+        assert found["selected"].values.tolist() == [True, False, True]
+        assert found["records"].values.tolist() == [3, 2, 2]
+        np.testing.assert_equal(found["parameter_step_size"].values, [0.1, 1.0, np.nan])
+        np.testing.assert_equal(found["parameter_scheme.p"].values, [0.5, 0.25, np.nan])
+        assert found["parameter_k"].values.tolist() == ["", "", "v"]
+        assert found["status"].values.tolist() == [["ok", "diverged"], ["ok", ""], ["ok", ""]]
+        norm, bytes_up = found["gradient_norm"].values, found["bytes_up"]
+        np.testing.assert_equal(norm[0], lost)
+        np.testing.assert_equal(norm[1], [[1, 1, np.nan], [np.nan] * 3])
+        assert np.isnan(norm[2]).all() and not np.isnan(bytes_up.values[2, 0, :2]).any()
+        assert "bytes_up" in found.coords and bytes_up.attrs["units"] == "byte"
+    assert Experiment(file).traces().keys() == {"page", "auc"}
+
+
+def test_an_experiment_without_runs_has_a_file_without_points(tmp_path):
+    file = write_runs(tmp_path / "none.nc", "ours", "none", {})
+    with Experiment(file) as experiment:
+        assert experiment.traces() == {} and experiment.heading.experiment == "none"
+    with fedatlas.open_atlas(tmp_path) as atlas:
+        assert atlas.places() == [] and len(atlas.runs()) == 0
 
 
 def test_the_same_traces_give_the_same_bytes(tmp_path):
-    first = join(tmp_path, EVERYWHERE).read_bytes()
-    time.sleep(1.1)  # HDF5 would note times in whole seconds
-    assert join(tmp_path, EVERYWHERE).read_bytes() == first
+    first = (keep(tmp_path / "a", EVERYWHERE) / "demo-fedpage.nc").read_bytes()
+    assert (keep(tmp_path / "b", EVERYWHERE) / "demo-fedpage.nc").read_bytes() == first
 
 
 def test_values_are_read_when_they_are_used(opened):
-    atlas = opened(ONE)
-    trace = atlas[PLACES[0]].to_dataset()
-    indexes = {"seed", "record"}
-    assert {name for name, values in trace.variables.items() if values._in_memory} == indexes
+    trace = opened(ONE).dataset(PLACES[0])
+    read = {name for name, values in trace.variables.items() if values._in_memory}
+    assert read == {"seed", "record", "status"}
     assert trace["train_accuracy"].to_numpy().tolist() == [[0.9, 0.9, 0.9]] * 2
 
 
-def test_a_group_is_what_xarray_itself_reads(tmp_path):
-    """Also what traces do not have: lengths without labels, lists and texts beyond ASCII."""
-    made = xr.Dataset(
-        {
-            "some": (("a", "b"), np.arange(6, dtype=np.int16).reshape(2, 3), {"odd": [1, 2, 3]}),
-            "one": ((), 2.5, {"units": "1", "note": "f* ≤ ε"}),
-            "when": ("a", np.array(["2020-01-01", "2021-01-01"], "M8[ns]")),
-            "named": ("b", np.array(["x", "", "é"], dtype=object)),
-        },
-        coords={"a": [3, 4]},
-        attrs={"empty": "", "count": 3, "factor": 0.5},
-    )
-    made.to_netcdf(tmp_path / "made.nc", engine="netcdf4")
-    with h5py.File(tmp_path / "made.nc") as file:
-        read = open_group(file)
-        xr.testing.assert_identical(read.copy(deep=True), xr.load_dataset(tmp_path / "made.nc"))
-        assert read["some"][1, ::2].to_numpy().tolist() == [3, 5]
+def test_an_experiment_that_shows_runs_of_another_is_left_out_beside_it(tmp_path):
+    runs = {"page": ("FedPAGE", {"only": make_trace(np.ones((1, 2)))})}
+    write_runs(tmp_path / "view.nc", "ours", "view", runs, runs_of="owner")
+    with fedatlas.open_atlas(tmp_path) as alone:
+        assert alone.places() == ["ours/view/page/only"] and not alone.shows
+    write_runs(tmp_path / "owner.nc", "ours", "owner", runs)
+    with fedatlas.open_atlas(tmp_path) as both:
+        assert both.places() == ["ours/owner/page/only"]
+        assert both.shows == {"view": ["owner/page"]}
 
 
-@pytest.mark.parametrize("kind", [h5py.SoftLink("/vfb2"), h5py.ExternalLink("other.nc", "/"), None])
-def test_a_group_is_checked_when_it_is_opened(tmp_path, kind):
-    path = join(tmp_path, EVERYWHERE)
-    with h5py.File(path, "r+") as file:
-        place = file[PLACES[1]]
-        place["more"] = kind or file[PLACES[0]]["objective"]
-    seal(path)
-    with fedatlas.open_atlas(path) as atlas:
-        _ = atlas[PLACES[0]], atlas[PLACES[2]]
-        with pytest.raises(FedatlasError, match=f"{path}: .*'more' (is a link|stands for)"):
-            _ = atlas[PLACES[1]]
-        with pytest.raises(FedatlasError, match=r"'more'"):
-            fedatlas.compare(atlas, "gradient_norm", "round", 0.5)
-        for missing in ("vfb2/nothing", f"{PLACES[0]}/objective"):
-            with pytest.raises(KeyError, match=missing):
-                _ = atlas[missing]
+def test_parts_of_an_experiment_are_one_but_no_trace_is_held_twice(tmp_path):
+    trace = make_trace(np.ones((1, 2)))
+    for part, run in enumerate(("page", "avg"), start=1):
+        runs = {run: (run, {"only": trace})}
+        write_runs(tmp_path / f"made-part{part}.nc", "ours", "made", runs)
+    with fedatlas.open_atlas(tmp_path) as atlas:
+        assert atlas.names("ours/made") == ["page", "avg"]
+    write_runs(tmp_path / "again.nc", "ours", "made", {"avg": ("avg", {"only": trace})})
+    with pytest.raises(FedatlasError, match=r"part2\.nc: holds ours/made/avg/only, which .*again"):
+        fedatlas.open_atlas(tmp_path)
 
 
 def test_importing_the_package_imports_nothing_heavy():
@@ -266,112 +225,66 @@ def with_another_bit(file):
     file.write_bytes(content)
 
 
-def with_attributes(**attributes):
-    return lambda file: write_trace(read_trace(file).assign_attrs(attributes), file)
+def claiming(file):
+    with h5py.File(file, "r+") as opened:
+        opened.create_dataset("more", (10**6, 10**6), "f8", chunks=(10, 10))  # nothing written
 
 
-DAMAGES = {
-    "truncated": lambda file: file.write_bytes(file.read_bytes()[:-2000]),
-    "foreign": xr.Dataset({"a": 1}).to_netcdf,
-    "foreign but sealed": lambda file: write_netcdf(xr.Dataset({"a": 1}), file),
-    "with another bit": with_another_bit,
-    "other text": lambda file: file.write_text("not netCDF at all"),
-    "of another run": with_attributes(run="other"),
-    "of an older version": with_attributes(format="fedatlas trace 0"),
-    "missing": Path.unlink,
-}
+def sealed_anew(change):
+    def changed(file):
+        change(file)
+        seal(file)
+
+    return changed
+
+
+def with_attribute(name, value):
+    @sealed_anew
+    def change(file):
+        with h5py.File(file, "r+") as opened:
+            opened.attrs[name] = value
+
+    return change
+
+
+def without(name):
+    @sealed_anew
+    def change(file):
+        with h5py.File(file, "r+") as opened:
+            del opened[name]
+
+    return change
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    "damage",
     [
-        ("truncated", "not a readable netCDF file"),
-        ("foreign", "has no seal at its end"),
-        ("with another bit", "its seal does not match"),
-        ("foreign but sealed", "is not a trace of this version"),
-        ("other text", "not a readable netCDF file"),
-        ("of another run", "holds the trace fedpage/demo-fedpage/other/only, but stands where"),
-        ("of an older version", "'fedatlas trace 0'"),
-        ("missing", "there is no such file"),
+        lambda file: file.write_bytes(file.read_bytes()[:-2000]),
+        xr.Dataset({"a": 1}).to_netcdf,
+        lambda file: write_netcdf(xr.Dataset({"a": 1}), file),
+        with_another_bit,
+        lambda file: file.write_text("not netCDF at all"),
+        sealed_anew(lambda file: file.write_text("not netCDF at all")),
+        sealed_anew(claiming),
+        with_attribute("format", "fedatlas experiment 0"),
+        with_attribute("experiment", "../elsewhere"),
+        without("attributes"),
+        without("status"),
     ],
 )
-def test_a_wrong_file_is_refused_by_name_and_nothing_is_merged(tmp_path, damage, said):
-    join(tmp_path, EVERYWHERE)
-    output = tmp_path / "atlas" / "fedpage.nc"
-    before, file = output.read_bytes(), file_of(tmp_path, PLACES[3])
-    DAMAGES[damage](file)
-    with pytest.raises(
-        FedatlasError, match=r"ove it away and run again|ove it to its own place|run snakemake to"
-    ) as refusal:
-        join_traces(*described("fedpage", PLACES), tmp_path, output)
-    assert str(file) in str(refusal.value) and said in str(refusal.value)
-    assert output.read_bytes() == before
-    assert {entry.suffix for entry in output.parent.iterdir()} == {".nc"}
-    assert len(list(output.parent.iterdir())) == 3
+def test_a_wrong_file_is_refused_by_name(tmp_path, damage):
+    folder = keep(tmp_path, EVERYWHERE)
+    file = folder / "demo-fedpage.nc"
+    damage(file)
+    for path in (file, folder):
+        with pytest.raises(FedatlasError, match=str(file)):
+            fedatlas.open_atlas(path)
 
 
-@pytest.mark.parametrize("damage", ["truncated", "foreign", "other text"])
-def test_wrong_atlas_files_are_refused_by_name(tmp_path, damage):
-    path = join(tmp_path, EVERYWHERE)
-    paper, other = path.with_name("fedpage.nc"), path.with_name("vfb2.nc")
-    for file in (path, paper):
-        DAMAGES[damage](file)
-    with pytest.raises(FedatlasError, match=str(path)):
-        fedatlas.open_atlas(path)
-    with pytest.raises(FedatlasError, match=str(paper)):
-        join_papers([other, paper], path)
-    with pytest.raises(FedatlasError, match=r"missing\.nc"):
-        fedatlas.open_atlas(tmp_path / "missing.nc")
-
-
-def test_a_papers_file_under_another_name_is_refused(tmp_path):
-    path = join(tmp_path, ONE)
-    renamed = path.with_name("vfb2.nc").rename(path.with_name("tdcd.nc"))
-    with pytest.raises(FedatlasError, match=r"tdcd\.nc: holds vfb2, but must hold the paper tdcd"):
-        join_papers([renamed], path)
-
-
-def test_an_atlas_of_no_paper_is_empty(tmp_path):
-    join_papers([], tmp_path / "atlas.nc")
-    with fedatlas.open_atlas(tmp_path / "atlas.nc") as atlas:
-        assert list(atlas) == [] and list(atlas_runs(atlas)) == []
-
-
-def test_leftovers_are_left_out_and_named(tmp_path, caplog):
-    stray = tmp_path / "demo-fedpage" / "traces" / "fedavg" / "step_size-7.nc"
-    stray.parent.mkdir(parents=True)
-    DAMAGES["other text"](stray)
-    with caplog.at_level(logging.WARNING):
-        path = join(tmp_path, EVERYWHERE)
-    assert [str(stray) in message for message in caplog.messages] == [True]
-    with fedatlas.open_atlas(path) as atlas:
-        assert len(atlas.to_datatree().leaves) == len(PLACES)
-
-
-def test_commands_join_both_levels(tmp_path):
-    traces = {place: make_trace(np.ones((2, 3))) for place in PLACES[1:4]}
-    join(tmp_path, traces)
-    paper, chosen = described("fedpage", traces)
-    for (name, run), point in chosen.items():
-        selection = tmp_path / name / "selection.json"
-        record = json.loads(selection.read_text()) if selection.exists() else {"runs": {}}
-        record["runs"][run] = {
-            "selected": point,
-            "selected_by_seed": [point],
-            "candidates": [],
-            "at_edge": [],
-            "tried": 1,
-        }
-        selection.write_text(json.dumps(record))
-    output = tmp_path / "again" / "fedpage.nc"
-    steps.join_traces(paper, tmp_path, output)
-    assert output.read_bytes() == (tmp_path / "atlas" / "fedpage.nc").read_bytes()
-    whole = tmp_path / "again" / "atlas.nc"
-    steps.join_papers([output], {}, whole, whole.with_name("contents.json"))
-    assert whole.read_bytes() == (tmp_path / "atlas" / "atlas.nc").read_bytes()
-    (tmp_path / "demo-fedpage" / "selection.json").write_text('{"runs": {}}')
-    with pytest.raises(FedatlasError, match="demo-fedpage: its selection has no run 'scaffold'"):
-        steps.join_traces(paper, tmp_path, output)
+def test_what_is_missing_is_said(tmp_path):
+    for missing in (tmp_path / "missing.nc", tmp_path):
+        with pytest.raises(FedatlasError, match=str(missing)):
+            fedatlas.open_atlas(missing)
 
 
 def falling(seeds, records, *, generator):
@@ -469,8 +382,8 @@ def test_only_selected_points_of_wanted_experiments_are_compared(opened):
         keys = ("paper", "experiment", "run", "point")
         return ["/".join(row) for row in zip(*(compared[k].values for k in keys), strict=True)]
 
-    assert names() == [PLACES[1], PLACES[3], PLACES[4], PLACES[0]]
-    assert names(all_points=True) == [*PLACES[1:], PLACES[0]]
+    assert names() == [PLACES[4], PLACES[1], PLACES[3], PLACES[0]]
+    assert names(all_points=True) == [PLACES[4], *PLACES[1:4], PLACES[0]]
     assert names(experiments=["*-vfb2", "another-one"]) == [PLACES[4], PLACES[0]]
     with pytest.raises(FedatlasError, match=r"'fmgda-\*' matches none .* demo-fedpage"):
         names(experiments=["fmgda-*"])
@@ -518,13 +431,13 @@ def test_own_clocks_need_the_declared_latency(opened):
     same = clock[:, 1] + share * (clock[:, 2] - clock[:, 1])
     np.testing.assert_allclose(times.sel(run="same"), same, rtol=1e-12)
     assert np.isnan(times.sel(run="other")).all() and np.isnan(times.sel(run="silos")).all()
-    assert compared["clock"].sel(cost=NETWORK).values.tolist() == ["counted", "own", "own"]
+    assert compared["clock"].sel(cost=NETWORK).values.tolist() == ["own", "own", "counted"]
     assert set(compared["clock"].sel(cost="latency(10)").values) == {"counted"}
     assert compared.attrs["left_out"] == [
-        f"figure-b/silos/only: {NETWORK}: is not counted",
         "figure-a/same/only: latency(10): is not counted",
         f"figure-a/other/only: {NETWORK}: its own clock has the latency 1e-06 s, not 0.05 s",
         "figure-a/other/only: latency(10): is not counted",
+        f"figure-b/silos/only: {NETWORK}: is not counted",
     ]
     with pytest.warns(UserWarning, match="1e-06 s"):
         along = fedatlas.interpolate(atlas, "objective", NETWORK, [1.0, 5.0])
@@ -561,6 +474,12 @@ def test_what_cannot_be_asked_is_said(opened, asked, said):
         fedatlas.compare(opened(ONE), *asked)
 
 
+@pytest.mark.parametrize("named", [{"experiments": 5}, {"runs": [None]}])
+def test_names_are_texts(opened, named):
+    with pytest.raises(FedatlasError, match="is no name or list of names"):
+        fedatlas.compare(opened(ONE), "gradient_norm", "round", 0.5, **named)
+
+
 def value_by_loop(x, y, at):
     """By straight lines between neighbouring records, NaN where there are none on both sides."""
     pairs = [(a, b) for a, b in zip(x, y, strict=True) if not math.isnan(a)]
@@ -591,7 +510,7 @@ def test_interpolation_is_by_straight_lines_and_never_beyond(tmp_path_factory, d
     trace["objective"] = ("seed", "record"), values
     trace["gradient_evaluations"] = ("seed", "record"), spent
     trace = trace.set_coords("gradient_evaluations")
-    path = join(tmp_path_factory.mktemp("atlas"), {PLACES[0]: trace})
+    path = keep(tmp_path_factory.mktemp("atlas"), {PLACES[0]: trace})
     with fedatlas.open_atlas(path) as atlas:
         got = fedatlas.interpolate(atlas, "objective", "gradient_evaluations", grid)
     assert got.dims == ("run", "seed", "cost") and got["cost"].values.tolist() == grid
@@ -611,51 +530,3 @@ def test_a_hole_in_a_measurement_is_not_crossed(opened):
 def test_grids_are_lists_of_finite_costs(opened, grid):
     with pytest.raises(FedatlasError, match="list of finite costs"):
         fedatlas.interpolate(opened(ONE), "objective", "round", grid)
-
-
-# ------------------------------------------------------------------ what earlier selections made
-
-
-def test_one_run_is_told_as_one():
-    assert Joined(["a"], ["demo/run"], [], []).told() == "added a; kept 1 run of earlier selections"
-
-
-def test_the_atlas_keeps_runs_of_earlier_selections(tmp_path):
-    path = join(tmp_path, EVERYWHERE)
-    contents, parts = path.with_name("contents.json"), path.parent
-    first, second = (parts / f"{paper}.nc" for paper in ("fedpage", "vfb2"))
-    joined = join_papers([first], path, contents=contents)
-    assert joined.told() == "added nothing new" and set(joined.kept) == set()
-    names = set(json.loads(contents.read_text()))
-    assert all(
-        made["code"] == "fedatlas.errors" for made in json.loads(contents.read_text()).values()
-    )
-    kept = dict.fromkeys(names, False) | {min(names): True, "demo-gone/run": False}
-    joined = join_papers([second], path, kept, contents)
-    assert set(json.loads(contents.read_text())) > names
-    assert joined.stale == [min(names)] and joined.lost == ["demo-gone/run"]
-    assert (
-        joined.told().startswith("added ")
-        and "of earlier selections, of them stale: " in joined.told()
-    )
-    with fedatlas.open_atlas(path) as atlas:
-        runs = list(atlas_runs(atlas))
-        assert list(atlas) == ["vfb2", "fedpage"]  # this selection comes first
-        marked = {f"{run.experiment}/{run.run}" for run in runs if run.title.endswith("(stale)")}
-        assert marked == {min(names)}
-    listed = contents.read_text()
-    assert join_papers([second], path, kept, contents).added == []
-    assert contents.read_text() == listed
-    with fedatlas.open_atlas(path) as atlas:
-        again = list(atlas_runs(atlas))
-        assert [run[:6] for run in again] == [run[:6] for run in runs]
-        for place, trace in EVERYWHERE.items():
-            found = atlas.dataset(place).load()
-            xr.testing.assert_identical(found, placed(trace, place))
-    # One that cannot be read is not replaced by an atlas that has forgotten.
-    flip = bytearray(path.read_bytes())
-    flip[100] ^= 1
-    path.write_bytes(flip)
-    with pytest.raises(FedatlasError, match="its seal does not match"):
-        join_papers([second], path, kept, contents)
-    assert path.read_bytes() == flip

@@ -21,7 +21,7 @@ from fedatlas.schema.models import validated
 from fedatlas.schema.runs import RunSpec
 from fedatlas.store.atlas import AtlasRun, atlas_runs
 from fedatlas.store.beside import differences
-from fedatlas.store.export import point_places, write_table
+from fedatlas.store.publishing import Publication, publish
 from fedatlas.store.views import is_thinned, kept_records, most_kept, thinned
 from outside_project import open_project, write_project
 from trace_factory import make_trace
@@ -41,7 +41,7 @@ def of_parties(**declared) -> xr.Dataset:
 
 
 def compared(tmp_path: Path, ours: xr.Dataset, theirs: xr.Dataset, *costs: str, **options):
-    mine = one_run(tmp_path / "mine.nc", ours, "new", "mine-a9a")
+    mine = one_run(tmp_path / "mine", ours, "new", "mine-a9a")
     other = one_run(tmp_path / "published.nc", theirs)
     asked = ("gradient_norm", list(costs) or ["bytes"], 0.5)
     return fedatlas.compare(mine, *asked, against=other, **options)
@@ -101,16 +101,16 @@ def falling(records: int, **options) -> xr.Dataset:
 
 
 def published_table(tmp_path: Path, trace: xr.Dataset, records: int | None = None) -> Path:
-    atlas = one_run(tmp_path / "whole.nc", trace)
+    atlas = one_run(tmp_path / "whole", trace)
     with fedatlas.open_atlas(atlas) as opened:
-        write_table(opened, point_places(opened), tmp_path / "table.parquet", {}, records)
-    return tmp_path / "table.parquet"
+        publish(opened, tmp_path / "none", tmp_path / "table", Publication({}, records=records))
+    return tmp_path / "table"
 
 
 def test_ours_are_thinned_as_the_published_runs_are(tmp_path):
     """Equal traces cost the same; without thinning ours they would seem to differ."""
     trace = falling(101)
-    mine = one_run(tmp_path / "mine.nc", trace, "new", "mine-a9a")
+    mine = one_run(tmp_path / "mine", trace, "new", "mine-a9a")
     thin = published_table(tmp_path, trace, records=20)
     asked = (mine, "gradient_norm", ["round", "bytes"], 0.01)
     found = fedatlas.compare(*asked, against=thin).dataset
@@ -151,18 +151,18 @@ def test_seeds_that_are_only_partly_the_same_are_told(tmp_path):
 
 def test_tuning_with_other_effort_is_told(tmp_path):
     """By records of selections; a run without any has as many points as are there."""
-    folder = tmp_path / "published"
-    folder.mkdir()
-    shutil.move(published_table(tmp_path, of_parties()), folder / "ours-a.parquet")
-    mine = one_run(tmp_path / "mine.nc", of_parties(), "new", "mine-a9a")
+    folder = tmp_path / "all" / "published"
+    folder.mkdir(parents=True)
+    shutil.move(published_table(tmp_path, of_parties()) / "ours-a.nc", folder / "ours-a.nc")
+    mine = one_run(tmp_path / "mine", of_parties(), "new", "mine-a9a")
     record = {"page": {"selected": "only", "tried": 16}}
     write_text(folder / "selections" / "ours-a.json", json.dumps({"runs": record}))
-    for against in (folder, tmp_path):
+    for against in (folder, folder.parent):
         found = fedatlas.compare(mine, "gradient_norm", "bytes", 0.5, against=against)
         told = "ours-a/page: best of 16 points of its grid; yours: one point"
         assert told in found.dataset.attrs["notes"]
     points = {name: of_parties() for name in ("step-1", "step-2")}
-    several = write_atlas(tmp_path / "two.nc", {"ours": {"mine-a9a": ({}, {"new": ("N", points)})}})
+    several = write_atlas(tmp_path / "two", {"ours": {"mine-a9a": ({}, {"new": ("N", points)})}})
     found = fedatlas.compare(several, "gradient_norm", "bytes", 0.5, against=folder)
     assert any(note.endswith("yours: best of 2 points") for note in found.dataset.attrs["notes"])
     record["page"] = {"selected": "only", "candidates": [{"point": "only"}]}
@@ -189,7 +189,7 @@ def test_our_own_runs_must_be_comparable_with_each_other(tmp_path):
         str(number): (str(number), {"only": problem(make_trace([[1, 0.1]]), partition=declared)})
         for number, declared in ((n, clients | {"clients": n}) for n in (3250, 325))
     }
-    mine = write_atlas(tmp_path / "mine.nc", {"ours": {"mine-a9a": ({}, runs)}})
+    mine = write_atlas(tmp_path / "mine", {"ours": {"mine-a9a": ({}, runs)}})
     asked = (mine, "gradient_norm", "bytes", 0.5)
     said = (
         r"mine-a9a/3250/only and mine-a9a/325/only solve different problems \(partition\.clients: "
@@ -208,8 +208,8 @@ def test_our_own_runs_must_be_comparable_with_each_other(tmp_path):
 def test_published_curves_are_dashed_and_no_two_look_alike(tmp_path):
     """Also of more runs than there are colours, and without colours."""
     runs = {f"run-{n}": (f"Run {n}", {"only": of_parties()}) for n in range(13)}
-    mine = write_atlas(tmp_path / "mine.nc", {"ours": {"mine-a9a": ({}, runs)}})
-    other = write_atlas(tmp_path / "other.nc", {"ours": {"ours-a": ({}, runs)}})
+    mine = write_atlas(tmp_path / "mine", {"ours": {"mine-a9a": ({}, runs)}})
+    other = write_atlas(tmp_path / "other", {"ours": {"ours-a": ({}, runs)}})
     drawn = fedatlas.plot(mine, "gradient_norm", "bytes", against=other).figure
     assert "solid: ours; dashed, with hollow marks: published" in drawn.get_suptitle()
     legend = drawn.axes[0].get_legend()

@@ -98,7 +98,7 @@ def test_a_common_delta_is_one_at_which_every_epsilon_holds(deltas):
 def test_a_table_says_at_which_delta_each_epsilon_holds(tmp_path):
     own = {"gaussian": (0.1, 1e-6), "laplace": (0.3, 0.0), "ternary": (0.0, 1e-2)}
     runs = {run: (run, {"only": spending(*spent)}) for run, spent in own.items()}
-    path = write_atlas(tmp_path / "atlas.nc", {"paper": {"paper-figure": ({}, runs)}})
+    path = write_atlas(tmp_path / "atlas", {"paper": {"paper-figure": ({}, runs)}})
     asked = ("gradient_norm", ["epsilon", "round"], 0.01)
     cells = fedatlas.compare(path, *asked).table()["epsilon"].tolist()
     assert [cell.rpartition(" at δ = ")[2] for cell in cells] == ["7.7e-06", "0", "0.077"]

@@ -22,8 +22,8 @@ from fedatlas.errors import FedatlasError
 from fedatlas.pages.claims_page import drawing, to_svg
 from fedatlas.pages.explorer import ColumnStore, six_digits, write_explorer
 from fedatlas.pages.steps import write_explorer as write_page
+from fedatlas.store.atlas import open_atlas
 from fedatlas.store.publishing import Publication, publish
-from fedatlas.store.reading import open_atlas
 from verdict_factory import effect, every_outcome, verdict
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
@@ -94,7 +94,7 @@ def test_a_foreign_file_is_refused_by_name(tmp_path):
 def test_the_configuration_says_whose_runs_an_experiment_shows(tmp_path):
     """Published folders do not say so."""
     runs = {"s1-0.1": ("S1", {"only": noisy_trace(0.5)})}
-    atlas = write_atlas(tmp_path / "atlas.nc", {"dpgt": {"dpgt-mnist-cpu": ({}, runs)}})
+    atlas = write_atlas(tmp_path / "atlas", {"dpgt": {"dpgt-mnist-cpu": ({}, runs)}})
     claims = write_claims(tmp_path / "claims.csv", [verdict("dpgt-fig2-mnist-cpu/faster")])
     page = tmp_path / "explorer.html"
     write_page(atlas, [claims], page)
@@ -121,7 +121,7 @@ def browser():
 @pytest.fixture(scope="module")
 def written(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("explorer")
-    atlas = small_atlas(folder / "atlas.nc")
+    atlas = small_atlas(folder / "atlas")
     claims = write_claims(folder / "claims.csv", CLAIMS)
     write_explorer(atlas, [claims], folder / "explorer.html", SHOWS)
     return folder / "explorer.html"
@@ -216,7 +216,8 @@ def state(page) -> dict[str, list[str]]:
 
 
 def trace_at(written: Path, place: str) -> xr.Dataset:
-    return xr.load_dataset(written.with_name("atlas.nc"), group=place, engine="netcdf4")
+    with open_atlas(written.with_name("atlas")) as atlas:
+        return atlas.dataset(place).load()
 
 
 def at_equal_cost(costs: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -342,7 +343,7 @@ def test_the_table_s_numbers_are_those_of_its_line_of_python(open_page, written,
 
 def test_published_folders_are_shown_together(open_page, tmp_path, monkeypatch):
     """Their traces, verdicts and thinning, and numbers that Python reads off the same tables."""
-    atlas, snapshots = small_atlas(tmp_path / "atlas.nc"), tmp_path / "published"
+    atlas, snapshots = small_atlas(tmp_path / "atlas"), tmp_path / "published"
     for experiment in ("fedpage-first", "vfb2-crosspaper"):
         judged = tmp_path / "experiments" / experiment
         judged.mkdir(parents=True)
@@ -555,9 +556,9 @@ def test_what_is_not_resolved_is_told_as_a_bound(open_page, tmp_path, monkeypatc
     for name, own in ends.items():
         falls = np.array([np.geomspace(0.1, end, 21) for end in own])
         runs[name] = (name, {"only": noisy_trace(0.8, suboptimality=falls)})
-    write_atlas(tmp_path / "atlas.nc", {"ours": {"ours-floor": ({}, runs)}})
+    write_atlas(tmp_path / "atlas", {"ours": {"ours-floor": ({}, runs)}})
     written = tmp_path / "explorer.html"
-    write_explorer(tmp_path / "atlas.nc", [], written)
+    write_explorer(tmp_path / "atlas", [], written)
     page = open_page("y=suboptimality&x=round", file=written)
     assert [row[1] for row in rows_of(page)] == [
         "≤ 1.00e-10",
@@ -742,7 +743,7 @@ def test_a_link_to_an_experiment_of_another_page_is_told(open_page):
 def test_keys_of_evidence_are_told_in_words(open_page, tmp_path):
     claims = [verdict("fedpage-first/step", evidence="gradient_norm by step_size, own_key kept")]
     write_explorer(
-        small_atlas(tmp_path / "atlas.nc"),
+        small_atlas(tmp_path / "atlas"),
         [write_claims(tmp_path / "claims.csv", claims)],
         tmp_path / "explorer.html",
     )
@@ -776,7 +777,8 @@ PARTS = """svg => [...svg.querySelectorAll("*")].map(part =>
 def test_without_an_atlas_effects_are_drawn_as_on_pythons_pages(browser, open_page, tmp_path):
     found = every_outcome("ours-all")
     claims = write_claims(tmp_path / "claims.csv", found)
-    write_explorer(write_atlas(tmp_path / "atlas.nc", {}), [claims], tmp_path / "explorer.html")
+    atlas = write_atlas(tmp_path / "atlas", {"ours": {"ours-none": ({}, {})}})
+    write_explorer(atlas, [claims], tmp_path / "explorer.html")
     assert list((tmp_path / "explorer").iterdir()) == []  # the rule promises a folder
     page = open_page(file=tmp_path / "explorer.html")
     assert page.inner_text("#empty").startswith("Nothing is chosen")
@@ -949,7 +951,7 @@ def many(tmp_path_factory) -> Path:
         few = whole[["gradient_norm", "status"]].reset_coords(drop=True)
         few = few.assign_coords(round=whole["round"].variable)
         runs[f"run-{i}"] = (f"Run {i}", {"only": few})
-    atlas = write_atlas(folder / "atlas.nc", {"ours": {"ours-many": ({}, runs)}})
+    atlas = write_atlas(folder / "atlas", {"ours": {"ours-many": ({}, runs)}})
     write_explorer(atlas, [], folder / "explorer.html")
     return folder / "explorer.html"
 
@@ -976,7 +978,7 @@ def read_by(page) -> list[str]:
 
 
 def test_curves_are_read_when_they_are_shown_and_a_lost_file_is_named(opener, tmp_path):
-    atlas, claims = small_atlas(tmp_path / "atlas.nc"), write_claims(tmp_path / "claims.csv", [])
+    atlas, claims = small_atlas(tmp_path / "atlas"), write_claims(tmp_path / "claims.csv", [])
     folder = tmp_path / "explorer"
     write_explorer(atlas, [claims], tmp_path / "explorer.html", SHOWS)
     files = {file.name for file in folder.iterdir()}
@@ -1008,7 +1010,7 @@ def test_hostile_texts_are_shown_as_they_are(open_page, tmp_path):
     trace = noisy_trace(0.5, records=4, hyper_parameters={"step_size": HOSTILE})
     attributes = dict.fromkeys(("title", "source", "notes", "dataset"), HOSTILE)
     runs = {"run": (HOSTILE, {"only": trace}), "other": ("{{library}}", {"only": trace})}
-    atlas = write_atlas(tmp_path / "atlas.nc", {"ours": {"ours-bad": (attributes, runs)}})
+    atlas = write_atlas(tmp_path / "atlas", {"ours": {"ours-bad": (attributes, runs)}})
     texts = dict.fromkeys(("statement", "evidence", "source", "fragile"), HOSTILE)
     bad = verdict("ours-bad/claim", **texts, effect=effect(unit=HOSTILE))
     claims = write_claims(tmp_path / "claims.csv", [bad])

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from atlas_factory import join_experiment
 from fedatlas.data.catalogue import load_catalogue
 from fedatlas.files import date_to_now, leftovers, temporary_prefix, write_atomically, write_text
 from fedatlas.schema.runs import RunSpec
@@ -58,23 +59,19 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
         },
     }
     (folder / "experiments" / "small" / "selection.json").write_text(json.dumps(selection))
+    join_experiment(folder / "experiments" / "small", {"scaffold": "x"})
     return World(folder, runner)
 
 
-JOINED: dict[str, Any] = {
-    "paper": HORIZONTAL.paper,
-    "experiments": [
-        {
-            "name": "small",
-            **dict.fromkeys(("title", "source", "notes", "dataset"), "a test"),
-            "runs": [
-                {
-                    **{"name": "scaffold", "title": "x", "code": "fedatlas.errors"},
-                    **{"selected_in": "small", "points": ["only"]},
-                }
-            ],
-        }
-    ],
+SELECTION: dict[str, Any] = {
+    "selection": {},
+    "tuned": {},
+    "tuning": [],
+    "heading": {
+        **{"paper": HORIZONTAL.paper, "experiment": "small"},
+        **dict.fromkeys(("title", "source", "notes", "dataset"), "a test"),
+    },
+    "titles": {"scaffold": "x"},
 }
 FIGURE = {
     "title": "A test",
@@ -118,14 +115,15 @@ def train(inputs: Path, output: Path, **others: Any) -> list[Any]:
 
 
 def join(inputs: Path, output: Path) -> list[Any]:
-    files = {"experiments": inputs / "experiments", "output": output / "x.nc"}
-    return step("join_traces", {"paper": JOINED}, **files)
+    trace = inputs / "experiments" / "small" / "traces" / "scaffold" / "only.nc"
+    files = {"output": output / "x.json", "joined": output / "x.nc"}
+    return step("select_points", SELECTION | {"traces": [str(trace)]}, **files)
 
 
 def figure(inputs: Path, output: Path) -> list[Any]:
     small = inputs / "experiments" / "small"
     drawn = [str(output / name) for name in ("x.svg", "x.png")]
-    traces = small / "traces" / "scaffold" / "only.nc"
+    traces = small / "traces.nc"
     given = FIGURE | {"output": drawn}
     return step("draw_figure", given, traces=traces, selection=small / "selection.json")
 
@@ -285,8 +283,7 @@ VANISHING = [
     (train, "breast-cancer/train/*/silo-0.parquet"),
     (train, "breast-cancer/train/*/manifest.json"),
     (join, "experiments/small/traces/scaffold/only.nc"),
-    (join, "experiments/small/selection.json"),
-    (figure, "experiments/small/traces/scaffold/only.nc"),
+    (figure, "experiments/small/traces.nc"),
     (figure, "experiments/small/selection.json"),
 ]
 

@@ -30,8 +30,11 @@ def test_a_step_takes_more_than_linux_passes_as_arguments(tmp_path, monkeypatch)
     beside = str(Path(sys.executable).parent)  # as the workflow finds it
     monkeypatch.setenv("PATH", beside + os.pathsep + os.environ["PATH"])
     traces = [f"{tmp_path}/a folder/{number:080}.nc" for number in range(20_000)]
-    files = {"traces": traces, "tuning": [], "output": "selection.json"}
-    spec = '{"selection": {"measurement": "objective"}, "tuned": {}}' + " " * 150_000
+    files = {"traces": traces, "tuning": [], "output": "selection.json", "joined": "traces.nc"}
+    names = ("paper", "experiment", "title", "source", "notes", "dataset")
+    heading = dict.fromkeys(names, "made-up")
+    spec = {"selection": {"measurement": "objective"}, "tuned": {}, "titles": {}}
+    spec = json.dumps(spec | {"heading": heading}) + " " * 150_000
     monkeypatch.chdir(tmp_path)  # long commands become files there
     with pytest.raises(CalledProcessError):
         shell(

@@ -14,13 +14,13 @@ from atlas_factory import small_atlas
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import cost_axis
 
-MODULES = ("comparison", "compared", "views", "plotting", "reading", "atlas")
+MODULES = ("comparison", "compared", "views", "plotting", "atlas")
 OFFERED = [name for name in fedatlas.__all__ if name != "__version__"]
 
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    return small_atlas(tmp_path_factory.mktemp("atlas") / "atlas.nc")
+    return small_atlas(tmp_path_factory.mktemp("atlas") / "atlas")
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -101,14 +101,3 @@ def test_specifications_hold_the_keys_that_commands_ask_for(plan):
     assert set(results.figure_spec(plan, name)) == {"title", "runs", "figure"}
     privacy = results.privacy_spec(plan, "dpgt-audit", "privacy_audit")
     assert set(privacy) == {"privacy_audit", "runs"}
-
-
-def test_the_atlas_has_every_trace_once(plan):
-    selected = Selected(plan, ("demo-*",))
-    joined = [file for paper in selected.joined_papers for file in selected.joined_traces(paper)]
-    trained = {file for name in selected.names for file in results.traces(plan, name)}
-    assert len(joined) == len(set(joined)) and set(joined) == trained
-    for paper in selected.joined_papers:
-        told = selected.joined_specification(paper)
-        points = sum(len(run["points"]) for each in told["experiments"] for run in each["runs"])
-        assert points == len(selected.joined_traces(paper))

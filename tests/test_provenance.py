@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
 from typer.testing import CliRunner
 
+from atlas_factory import join_experiment
 from catalogue_entry import entry
 from fedatlas.cli import app
 from fedatlas.data.download import Fetching, download
@@ -32,16 +33,13 @@ from fedatlas.federations.context import shard_files
 from fedatlas.federations.vertical.shards import read_party_shards
 from fedatlas.files import canonical_json, write_text
 from fedatlas.plan.build import build_plan
-from fedatlas.plan.selected import Selected
 from fedatlas.provenance import trace_checks
 from fedatlas.provenance.difference import Tolerance, compare, compare_traces
 from fedatlas.provenance.expected import State, exit_status
-from fedatlas.provenance.stored import Place, StoredTrace, places_in, read_stored
+from fedatlas.provenance.stored import Place, StoredTrace, read_stored
 from fedatlas.provenance.verification import verify
 from fedatlas.shards.writing import write_shards
-from fedatlas.store.joining import JoinedPaper
 from fedatlas.store.netcdf import seal, write_netcdf
-from fedatlas.store.steps import join_papers, join_traces
 from fedatlas.store.trace import read_trace, values_digest, write_trace
 from fedatlas.training.loop import train
 from fedatlas.training.optimum import read_optimum, write_optimum
@@ -141,6 +139,11 @@ def make_results(folder):
     return folder
 
 
+def forget_joined(copy):
+    for file in (copy / "results" / "experiments").glob("*/traces.nc"):
+        file.unlink()
+
+
 def train_and_join(plan, results):
     experiments, policy = results / "experiments", SeedPolicy(results / "seeds", 60)
     for name, experiment in plan.experiments.items():
@@ -159,10 +162,8 @@ def train_and_join(plan, results):
 
 
 def join(plan, results):
-    spec, atlas = Selected(plan, ("demo-*",)).joined_specification("ours"), results / "atlas"
-    paper = JoinedPaper.model_validate(spec)
-    join_traces(paper, results / "experiments", atlas / "ours.nc")
-    join_papers([atlas / "ours.nc"], {}, atlas / "atlas.nc", atlas / "contents.json")
+    for name in plan.experiments:
+        join_experiment(results / "experiments" / name, plan.run_titles(name))
 
 
 def fedatlas(*arguments):
@@ -197,7 +198,7 @@ def test_untouched_results_are_clean_and_nothing_is_left_unchecked(finished):
     files = checked(finished)
     assert [file for file in files if file.findings] == []
     kinds = Counter(file.kind for file in files)
-    assert kinds.keys() == {"raw", "prepared", "shards", "optimum", "trace", "seed", "atlas"}
+    assert kinds.keys() == {"raw", "prepared", "shards", "optimum", "trace", "seed", "experiment"}
     assert (kinds["trace"], kinds["seed"]) == (6, 12)
     origins = [origin for file in files for origin in file.seeds.values()]
     assert {(origin.folder, origin.device) for origin in origins} == {
@@ -315,7 +316,7 @@ TRACE_TAMPERING = {
 @pytest.mark.parametrize("tampering", TRACE_TAMPERING)
 def test_a_tampered_trace_is_told(copy, tampering):
     edit, *expected = TRACE_TAMPERING[tampering]
-    shutil.rmtree(copy / "results" / "atlas")
+    forget_joined(copy)
     edit(copy / "results" / STAR)
     assert drift(copy) == {STAR: {tuple(expected)}}
 
@@ -332,7 +333,7 @@ def test_a_tampered_trace_is_told(copy, tampering):
 def test_a_gpus_driver_is_checked_where_such_a_gpu_is(copy, monkeypatch, models, driver, expected):
     monkeypatch.setattr(trace_checks, "models", lambda: models)
     monkeypatch.setattr(trace_checks, "driver_version", lambda: driver)
-    shutil.rmtree(copy / "results" / "atlas")
+    forget_joined(copy)
     gpu = {"gpu": "NVIDIA H100", "gpu_driver": "570.86", "cuda": "12.8"}
     edit_versions(**gpu)(copy / "results" / STAR)
     assert drift(copy) == ({STAR: {(expected, "environment")}} if expected else {})
@@ -457,7 +458,7 @@ def test_results_of_seeds_may_lie_in_a_shared_folder(copy):
 
 
 def test_a_trace_whose_seeds_have_other_results_is_damaged(copy):
-    shutil.rmtree(copy / "results" / "atlas")
+    forget_joined(copy)
     path = copy / "results" / STAR
     trace = read_trace(path).copy(deep=True)
     trace["objective"][0, 1] += 1
@@ -563,23 +564,23 @@ def test_inputs_that_are_not_here_are_no_drift(copy):
     assert exit_status(checked(copy)) == 0
 
 
-def test_an_atlas_is_held_against_the_traces(copy):
+def test_runs_kept_together_are_held_against_the_traces(copy):
     results = copy / "results"
-    next_float(results / "atlas/atlas.nc", "ours/demo-tuned/best/only/objective")
-    assert drift(copy) == {"atlas/atlas.nc": {(State.STALE, "traces")}}
+    joined = "experiments/demo-tuned/traces.nc"
+    next_float(results / joined, "objective", (0, 1, 2))
+    assert drift(copy) == {joined: {(State.STALE, "traces")}}
     join(build_plan(copy / "config"), results)
     assert drift(copy) == {}
     # Traces made again, elsewhere say, with the same values: only their attributes differ.
     edit_attribute("device", lambda text: "cuda:0")(results / STAR)
-    assert drift(copy) == {
-        f"atlas/{name}.nc": {(State.STALE, "traces")} for name in ("atlas", "ours")
-    }
-    (results / "atlas/ours.nc").write_bytes(b"no atlas")
-    assert drift(copy)["atlas/ours.nc"] == {(State.UNREADABLE, "reading")}
+    own = "/".join([*STAR.split("/")[:2], "traces.nc"])
+    assert drift(copy) == {own: {(State.STALE, "traces")}}
+    (results / own).write_bytes(b"no runs")
+    assert drift(copy)[own] == {(State.UNREADABLE, "reading")}
 
 
 def test_older_traces_lack_digests_and_are_not_damaged(copy):
-    shutil.rmtree(copy / "results" / "atlas")
+    forget_joined(copy)
     with edited(copy / "results" / BEST) as file:
         for name in ("values_digest", "optima", "versions"):
             del file.attrs[name]
@@ -598,10 +599,10 @@ class Marker:
 
 def test_nothing_is_unpickled(copy, tmp_path):
     bomb = pickle.dumps(Marker(tmp_path / "executed"))
-    for path in (STAR, "atlas/ours.nc", MANIFEST, "data/small/train.parquet"):
+    for path in (STAR, "experiments/demo-tuned/traces.nc", MANIFEST, "data/small/train.parquet"):
         (copy / "results" / path).write_bytes(bomb)
     found = drift(copy)
-    for path in (STAR, "atlas/ours.nc", "data/small/train.parquet"):
+    for path in (STAR, "experiments/demo-tuned/traces.nc", "data/small/train.parquet"):
         assert (State.UNREADABLE, "reading") in found[path]
     assert found[HORIZONTAL] == {(State.DAMAGED, "manifest")}
     assert not (tmp_path / "executed").exists()
@@ -745,23 +746,16 @@ def test_texts_missing_variables_infinities_and_times():
     assert differences(infinite, negative, Tolerance(1.0, 1e9))
 
 
-def test_folders_and_atlases_hold_the_same_runs(finished):
+def test_folders_and_files_hold_the_same_runs(finished):
     results = finished / "results"
-    sides = [
-        results,
-        results / "experiments",
-        results / "atlas/atlas.nc",
-        results / "atlas/ours.nc",
-    ]
-    for side in sides:
+    for side in (results, results / "experiments"):
         found = compare(results, side, Tolerance(wall_time=True))
         assert len(found.compared) == 6
         assert found.exit_status == 0
         assert not found.attributes
-    one = compare(results / "experiments/demo-tuned", results / "atlas/ours.nc", EXACT)
-    assert len(one.compared) == 2
-    assert len(one.only_second) == 4
-    assert (one.only_first, one.exit_status) == ([], 1)
+    own = results / "experiments/demo-tuned"
+    one = compare(own, own / "traces.nc", EXACT)
+    assert len(one.compared) == 2 and one.exit_status == 0 and not one.attributes
 
 
 def test_attributes_are_told_and_do_not_count(copy, finished):
@@ -798,15 +792,6 @@ def test_what_cannot_be_read_is_named_and_the_rest_compared(copy, finished):
             compare(finished / "results", nothing, EXACT)
 
 
-def test_groups_of_an_atlas_that_are_no_groups_are_refused(tmp_path):
-    with h5py.File(tmp_path / "atlas.nc", "w") as file:
-        file.attrs["format"] = "fedatlas atlas 1"
-        file["paper"] = 3
-    seal(tmp_path / "atlas.nc")
-    with pytest.raises(FedatlasError, match=r"atlas\.nc: holds no trace or atlas"):
-        places_in(tmp_path / "atlas.nc")
-
-
 # The commands.
 
 
@@ -820,8 +805,8 @@ def test_verify_says_what_drifted_and_what_to_do(copy):
     outcome = fedatlas("verify", results, *config, "--json")
     assert outcome.exit_code == 1
     told = json.loads(outcome.stdout)
-    # Both atlases still hold the trace as it was.
-    assert (told["counts"]["stale"], told["counts"]["damaged"]) == (3, 1)
+    # The experiment's file still holds the trace as it was.
+    assert (told["counts"]["stale"], told["counts"]["damaged"]) == (2, 1)
     (trace,) = [file for file in told["files"] if file["path"] == STAR]
     assert {finding["check"] for finding in trace["findings"]} == {"environment", "shards"}
     (results / BEST).write_text("")

@@ -6,16 +6,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedatlas.cli.options import read_traces
+from atlas_factory import write_runs
 from fedatlas.evaluation.claims.compared import ComparisonTest
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.selection import choices, select
+from fedatlas.evaluation.steps import read_runs
 from fedatlas.pages.results_table import results_table
 from fedatlas.schema.runs import Selection
-from fedatlas.store.atlas import atlas_runs
-from fedatlas.store.joining import JoinedExperiment, JoinedPaper, JoinedRun, join_traces
-from fedatlas.store.reading import open_atlas
-from fedatlas.store.trace import judged, tuning, write_trace
+from fedatlas.store.atlas import atlas_runs, open_atlas
+from fedatlas.store.trace import judged, tuning
 from trace_factory import levels_trace
 
 RULE = Selection()
@@ -85,26 +84,11 @@ def test_verdicts_do_not_see_what_chose_nor_choices_what_is_judged(one, two, oth
     assert (again, same) == (finding, table)
 
 
-def test_commands_read_the_seeds_that_they_look_at(tmp_path):
-    path = tmp_path / "p.nc"
-    write_trace(tuned([0.1, 0.2, 0.3], [2], point="p"), path)
-    read = {which: read_traces([path], tuning=which)["first"]["p"] for which in (False, True)}
-    assert {which: trace["seed"].values.tolist() for which, trace in read.items()} == {
-        False: [0, 1],
-        True: [2],
-    }
-
-
-def test_the_atlas_keeps_all_seeds_and_shows_the_judged_ones(tmp_path):
-    folder = tmp_path / "paper-figure" / "traces" / "first"
-    folder.mkdir(parents=True)
-    write_trace(tuned([0.1, 0.2, 0.3], [2], point="p"), folder / "p.nc")
-    run = JoinedRun(name="first", title="t", code="", selected_in="paper-figure", points=("p",))
-    texts = dict.fromkeys(("title", "source", "notes", "dataset"), "")
-    experiment = JoinedExperiment(name="paper-figure", runs=(run,), **texts)
-    paper = JoinedPaper(paper="paper", experiments=(experiment,))
-    join_traces(paper, {("paper-figure", "first"): "p"}, tmp_path, tmp_path / "atlas.nc")
-    with open_atlas(tmp_path / "atlas.nc") as atlas:
+def test_an_experiments_file_keeps_all_seeds_and_steps_read_the_judged_ones(tmp_path):
+    runs = {"first": ("t", {"p": tuned([0.1, 0.2, 0.3], [2], point="p")})}
+    file = write_runs(tmp_path / "traces.nc", "paper", "paper-figure", runs)
+    assert read_runs(file)["first"]["p"]["seed"].values.tolist() == [0, 1]
+    with open_atlas(file) as atlas:
         assert atlas.dataset("paper/paper-figure/first/p")["seed"].values.tolist() == [0, 1, 2]
         (shown,) = atlas_runs(atlas)
         assert shown.trace["seed"].values.tolist() == [0, 1]

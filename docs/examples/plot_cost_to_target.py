@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import fedatlas
 
 found = fedatlas.compare(
-    "results/atlas/atlas.nc",
+    "results",
     "suboptimality",
     ["exchanges", "bytes", "gradient_evaluations"],
     target=0.01,

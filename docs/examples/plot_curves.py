@@ -8,7 +8,7 @@ medians over seeds, and bands from the lowest seed to the highest.
 
 import fedatlas
 
-atlas = fedatlas.open_atlas("results/atlas/atlas.nc")
+atlas = fedatlas.open_atlas("results")
 atlas.runs()
 
 # %%
@@ -22,6 +22,6 @@ curves = fedatlas.plot(
 )
 
 # %%
-# An atlas is an open file.
+# An atlas keeps files open.
 
 atlas.close()

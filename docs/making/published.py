@@ -12,7 +12,7 @@ from fedatlas.plan import results
 from fedatlas.plan.build import Plan
 from fedatlas.schema.models import read_json, validated
 from fedatlas.schema.runs import Selection
-from fedatlas.store.reading import open_atlas
+from fedatlas.store.atlas import open_atlas
 from fedatlas.store.trace import judged
 
 #: Holds a folder for each publication.

@@ -9,9 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fedatlas.store.atlas import open_atlas
     from fedatlas.store.comparison import compare, interpolate
     from fedatlas.store.plotting import plot
-    from fedatlas.store.reading import open_atlas
     from fedatlas.store.views import along
 
 __version__ = "0.1.0"
@@ -22,7 +22,7 @@ _HOMES = {
     "along": "fedatlas.store.views",
     "compare": "fedatlas.store.comparison",
     "interpolate": "fedatlas.store.comparison",
-    "open_atlas": "fedatlas.store.reading",
+    "open_atlas": "fedatlas.store.atlas",
     "plot": "fedatlas.store.plotting",
 }
 

@@ -112,9 +112,12 @@ STEPS: Mapping[str, Step] = {
     ),
     "select_points": Step(
         "fedatlas.evaluation.steps:select_points",
-        "Choose each run's grid point by the experiment's rule.",
-        {"output": _own("selection.json", "choice of points")},
-        ("fedatlas.evaluation.selection",),
+        "Choose each run's grid point by the experiment's rule, and keep all runs in one file.",
+        {
+            "output": _own("selection.json", "choice of points"),
+            "joined": _own("traces.nc", "all runs"),
+        },
+        ("fedatlas.evaluation.selection", "fedatlas.store.experiment"),
         made_for="selection",
     ),
     "tabulate_results": Step(
@@ -327,18 +330,6 @@ STEPS: Mapping[str, Step] = {
         "classified by the eigenvalues of the surface's Hessian. Colours follow the cube root of "
         "the height. `landscape.json` holds the numbers, and the eigenvalues of the Hessian of Φ "
         "in all of (m, a, b).",
-    ),
-    "join_traces": Step(
-        "fedatlas.store.steps:join_traces",
-        "Join a paper's traces into one file.",
-        {"output": File("atlas/{paper}.nc")},
-        ("fedatlas.store.joining",),
-    ),
-    "join_papers": Step(
-        "fedatlas.store.steps:join_papers",
-        "Join papers' files into the atlas, which keeps runs of earlier selections.",
-        {"output": File("atlas/atlas.nc"), "contents": File("atlas/contents.json")},
-        ("fedatlas.store.joining",),
     ),
     "write_summary": Step(
         "fedatlas.pages.steps:write_summary",

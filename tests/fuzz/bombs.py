@@ -19,9 +19,7 @@ from fedatlas.data.formats.csv import CsvTable, read_csv
 from fedatlas.data.formats.image_folders import _rgb_image
 from fedatlas.data.unpack import unpack_archive
 from fedatlas.schema.models import read_yaml
-from fedatlas.store.joining import join_papers
 from fedatlas.store.netcdf import seal
-from fedatlas.store.reading import open_atlas
 from fedatlas.store.trace import read_trace
 from fedatlas.training.optimum import read_optimum
 from fedatlas.training.seeds import read_checkpoint
@@ -129,27 +127,6 @@ def netcdf_of_a_trillion_values(folder: Path) -> Read:
     return lambda: read_trace(path)
 
 
-def netcdf_with_a_link_to_another_file(folder: Path) -> Read:
-    import h5py
-
-    path = folder / "a.nc"
-    with h5py.File(path, "w") as file:
-        file["objective"] = h5py.ExternalLink("/etc/hostname", "/")
-    seal(path)
-    return lambda: open_atlas(path)
-
-
-def netcdf_with_the_bytes_of_another_file(folder: Path) -> Read:
-    import h5py
-
-    path = folder / "a.nc"
-    (folder / "secret").write_bytes(b"a secret")
-    with h5py.File(path, "w") as file:
-        file.create_dataset("objective", (8,), "u1", external=[(folder / "secret", 0, 8)])
-    seal(path)
-    return lambda: join_papers([path], folder / "atlas.nc")
-
-
 def yaml_that_is_deep(folder: Path) -> Read:
     path = written(folder / "a.yaml", b"[" * 500_000)
     return lambda: read_yaml(path)
@@ -192,8 +169,6 @@ EXPECTED: dict[Callable[[Path], Read], str] = {
     checkpoint_of_a_quintillion_values: "",
     checkpoint_that_unpacks_to_half_a_gibibyte: "",
     netcdf_of_a_trillion_values: "bytes of values, more than 1 GiB",
-    netcdf_with_a_link_to_another_file: "'objective' is a link",
-    netcdf_with_the_bytes_of_another_file: "no variable whose values lie in this file",
     yaml_that_is_deep: "nested more than 100 deep",
     yaml_of_a_billion_laughs: "aliases stand for more than 200000 values",
     yaml_of_a_billion_merges: "aliases stand for more than 200000 values",

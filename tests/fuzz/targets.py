@@ -522,60 +522,16 @@ def _of_netcdf(path: Path, read: Callable[[], Any], hostile: bool) -> Case:
 
 def atlas(folder: Path, hostile: bool = False) -> Case:
     from atlas_factory import write_atlas
-    from fedatlas.store.atlas import atlas_runs
-    from fedatlas.store.reading import open_atlas
-    from trace_factory import make_trace
-
-    path = folder / "atlas.nc"
-    made = make_trace(np.geomspace(1, 0.1, 6).reshape(2, 3))[["gradient_norm", "status"]]
-    write_atlas(path, {"ours": {"ours-a": ({}, {"first": ("First", {"x": made})})}})
-
-    def read() -> int:
-        with open_atlas(path) as tree:
-            return len(list(atlas_runs(tree, all_points=True)))
-
-    return _of_netcdf(path, read, hostile)
-
-
-def table(folder: Path) -> Case:
-    from atlas_factory import write_atlas
-    from fedatlas.store.atlas import atlas_runs
-    from fedatlas.store.export import point_places, write_table
-    from fedatlas.store.reading import open_atlas
+    from fedatlas.store.atlas import atlas_runs, open_atlas
     from trace_factory import make_trace
 
     made = make_trace(np.geomspace(1, 0.1, 6).reshape(2, 3))[["gradient_norm", "status"]]
-    source = write_atlas(
-        folder / "atlas.nc", {"ours": {"ours-a": ({}, {"first": ("First", {"x": made})})}}
-    )
-    path = folder / "atlas.parquet"
-    with open_atlas(source) as tree:
-        write_table(tree, point_places(tree), path, {})
+    write_atlas(folder, {"ours": {"ours-a": ({}, {"first": ("First", {"x": made})})}})
+    path = folder / "ours-a.nc"
 
     def read() -> int:
         with open_atlas(path) as tree:
-            return len(list(atlas_runs(tree, all_points=True)))
-
-    return of_file(path, [path.read_bytes()], read)
-
-
-def joined(folder: Path, hostile: bool = False) -> Case:
-    from fedatlas.store.joining import JoinedExperiment, JoinedPaper, JoinedRun, join_traces
-    from fedatlas.store.trace import write_trace
-    from trace_factory import make_trace
-
-    path = folder / "paper-figure" / "traces" / "first" / "x.nc"
-    made = make_trace(np.geomspace(1, 0.1, 6).reshape(2, 3), point="x")
-    write_trace(made[["gradient_norm", "round", "status"]], path)
-    run = JoinedRun(name="first", title="First", code="", selected_in="paper-figure", points=("x",))
-    of_paper = JoinedExperiment(
-        name="paper-figure", title="t", source="s", notes="", dataset="d", runs=(run,)
-    )
-    paper = JoinedPaper(paper="paper", experiments=(of_paper,))
-    chosen = {("paper-figure", "first"): "x"}
-
-    def read() -> None:
-        join_traces(paper, chosen, folder, folder / "out.nc")
+            return len([run.trace.load() for run in atlas_runs(tree, all_points=True)])
 
     return _of_netcdf(path, read, hostile)
 
@@ -598,9 +554,6 @@ TARGETS: dict[str, Callable[[Path], Case]] = {
     "checkpoint": checkpoint,
     "trace": trace,
     "atlas": atlas,
-    "table": table,
-    "joined": joined,
     "hostile_trace": partial(trace, hostile=True),
     "hostile_atlas": partial(atlas, hostile=True),
-    "hostile_joined": partial(joined, hostile=True),
 }

@@ -19,7 +19,11 @@ from fedatlas.schema.runs import RunSpec
 from fedatlas.store.trace import read_trace
 from forking import Forks, forks
 
-LOADED = ("fedatlas.data.prepare", "fedatlas.store.joining", "fedatlas.figures.kinds.convergence")
+LOADED = (
+    "fedatlas.data.prepare",
+    "fedatlas.store.experiment",
+    "fedatlas.figures.kinds.convergence",
+)
 # A round, and what is measured at a record, takes milliseconds here; the machine may be busy.
 PROMPT = 10.0
 HANGS = 60.0

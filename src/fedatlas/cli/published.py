@@ -13,10 +13,9 @@ from fedatlas.cli.options import Catalogues, Configuration, Output, Titles
 from fedatlas.errors import FedatlasError
 from fedatlas.files import write_text
 from fedatlas.plain_text import say
-from fedatlas.store.titles import described
 
 Traces = Annotated[
-    Path, typer.Argument(help="Results folder, atlas (.nc), table (.parquet) or published folder.")
+    Path, typer.Argument(help="Results folder, published folder or an experiment's traces.nc.")
 ]
 Experiments = Annotated[
     list[str] | None, typer.Option(help="Names or globs of experiments; all by default.")
@@ -32,13 +31,15 @@ def export(
     config: Titles = None,
 ) -> None:
     """Write traces as one table, a row for each run, seed and record."""
-    from fedatlas.store.export import point_places, stale_points, write_table
+    from fedatlas.store.atlas import open_marked
+    from fedatlas.store.export import export_table
+    from fedatlas.store.publishing import stale_points
 
     if output.suffix != ".parquet":
         raise FedatlasError(f"{output}: must end in .parquet, the format that is written")
-    with described(traces, config) as atlas:
-        places = point_places(atlas, experiments, all_points=not selected)
-        rows = write_table(atlas, places, output, _licences(catalogue))
+    with open_marked(traces, config) as atlas:
+        places = atlas.places(experiments, all_points=not selected)
+        rows = export_table(atlas, places, output, _licences(catalogue))
         for one in stale_points(atlas, places):
             say(f"{one} (stale)", to_errors=True)
     say(f"{output}: {rows} rows of {len(places)} traces")
@@ -72,6 +73,7 @@ def publish(
     ] = None,
 ) -> None:
     """Write traces, verdicts, checksums and RO-Crate metadata into a folder for others."""
+    from fedatlas.store.atlas import open_marked
     from fedatlas.store.crate import read_citation, revision
     from fedatlas.store.publishing import Publication, publish
 
@@ -92,9 +94,8 @@ def publish(
         stale=stale,
         **({} if day is None else {"published": day.date()}),
     )
-    results = traces if traces.is_dir() else traces.resolve().parent.parent
-    with described(traces, config) as atlas:
-        files = publish(atlas, results / "experiments", output, publication)
+    with open_marked(traces, config) as atlas:
+        files = publish(atlas, traces / "experiments", output, publication)
     largest = max(files, key=lambda file: file.stat().st_size)
     size = sum(file.stat().st_size for file in files)
     say(
@@ -113,8 +114,7 @@ def compare(
     against: Annotated[
         Path | None,
         typer.Option(
-            help="Beside these of the same problem: published folder, table (.parquet) or atlas "
-            "(.nc).",
+            help="Beside these of the same problem: a published folder, or several in one.",
             exists=True,
         ),
     ] = None,
@@ -138,13 +138,14 @@ def compare(
     config: Titles = None,
 ) -> None:
     """Say what runs spend to a target, alone or beside published ones of the same problem."""
+    from fedatlas.store.atlas import open_marked
     from fedatlas.store.comparison import compare
     from fedatlas.store.plotting import plot
 
     costs = cost or ["exchanges", "bytes", "gradient_evaluations"]
     with ExitStack() as opened:
-        ours = opened.enter_context(described(traces, config))
-        theirs = None if against is None else opened.enter_context(described(against, config))
+        ours = opened.enter_context(open_marked(traces, config))
+        theirs = None if against is None else opened.enter_context(open_marked(against, config))
         chosen: dict[str, Any] = {
             "experiments": experiments,
             "runs": runs,

@@ -13,6 +13,13 @@ from fedatlas.files import write_text
 from fedatlas.schema.claims import Claim
 from fedatlas.schema.models import Model, read_json, validated
 from fedatlas.schema.runs import Selection
+from fedatlas.store.experiment import (
+    Experiment,
+    ExperimentHeading,
+    StoredPoint,
+    join_traces,
+    write_experiment,
+)
 from fedatlas.store.trace import judged, read_trace
 from fedatlas.store.trace import tuning as tuning_seeds
 
@@ -26,9 +33,14 @@ class TunedRun(Model):
     declared: frozenset[str] = frozenset()
 
 
-def read_runs(files: list[Path]) -> dict[str, dict[str, xr.Dataset]]:
-    """The traces by run and point, of the seeds that are judged."""
-    return by_run([judged(read_trace(file)) for file in files])
+def read_runs(traces: Path) -> dict[str, dict[str, xr.Dataset]]:
+    """The traces of an experiment by run and point, of the seeds that are judged."""
+    with Experiment(traces) as experiment:
+        experiment.data.load()
+        return {
+            run: {point: judged(trace) for point, trace in points.items()}
+            for run, points in experiment.traces().items()
+        }
 
 
 def read_choices(selection: Path) -> Mapping[str, Choice]:
@@ -41,15 +53,19 @@ def select_points(
     tuning: list[Path],
     selection: Selection,
     tuned: dict[str, TunedRun],
+    heading: ExperimentHeading,
+    titles: dict[str, str],
     output: Path,
+    joined: Path,
 ) -> None:
-    """Choose each run's grid point by the experiment's rule.
+    """Choose each run's grid point by the experiment's rule, and keep all runs in one file.
 
     tuning: selection records of the experiments in which runs are tuned, in folders of their names.
-    tuned: these runs.
+    tuned: these runs. titles: of all runs.
     """
     records = {file.parent.name: read_json(file) for file in tuning}
-    loaded = by_run([tuning_seeds(read_trace(file)) for file in traces])
+    found = [read_trace(file) for file in traces]
+    loaded = by_run([tuning_seeds(trace) for trace in found])
     if unknown := sorted(set(tuned).difference(loaded)):
         raise FedatlasError(f"tuned: no trace is of the run '{unknown[0]}'")
     record = select(
@@ -58,6 +74,11 @@ def select_points(
         {run: records[told.experiment] for run, told in tuned.items()},
         {run: told.declared for run, told in tuned.items()},
     )
+    points = []
+    for trace in found:
+        run, point = trace.attrs["run"], trace.attrs["point"]
+        points.append(StoredPoint(trace, titles[run], record["runs"][run]["selected"] == point))
+    write_experiment(join_traces(heading, points), joined)
     write_text(output, json.dumps(record, indent=2) + "\n")
 
 
@@ -66,7 +87,7 @@ def judge_claims(
     paper: str,
     claims: list[Claim],
     looks: int,
-    traces: list[Path],
+    traces: Path,
     selection: Path,
     output: Path,
     landscape: Path | None = None,

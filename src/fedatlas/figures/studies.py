@@ -129,7 +129,7 @@ def compose_theory(
 
 
 def draw_theory(
-    title: str, runs: dict[str, str], traces: list[Path], theory: Path, output: list[Path]
+    title: str, runs: dict[str, str], traces: Path, theory: Path, output: list[Path]
 ) -> None:
     """Draw the bounds of theorems over what runs measured. runs: with titles."""
     from fedatlas.evaluation.steps import read_runs

@@ -218,7 +218,7 @@ def draw_figure(
     title: str,
     figure: Figure,
     runs: dict[str, str],
-    traces: list[Path],
+    traces: Path,
     selection: Path,
     output: list[Path],
     claims: list[Claim] = [],  # noqa: B006

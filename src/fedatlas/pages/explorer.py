@@ -40,8 +40,7 @@ from fedatlas.pages.claims_page import HEIGHT, KEY, TICKS, WIDTH, drawing, ticks
 from fedatlas.pages.claims_page import STYLE as INTERVAL_STYLE
 from fedatlas.schema.claims import OUTCOMES
 from fedatlas.schema.quantities import COSTS, MEASUREMENTS, choice_label
-from fedatlas.store.atlas import Atlas
-from fedatlas.store.reading import opened
+from fedatlas.store.atlas import Atlas, opened
 from fedatlas.store.trace import judged
 from fedatlas.store.views import six_digits
 

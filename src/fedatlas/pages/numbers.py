@@ -23,11 +23,11 @@ from fedatlas.markdown import code, counted, item, paragraph, table, text
 from fedatlas.pages.scope import SelectedExperiment
 from fedatlas.schema.quantities import LEVELS, declared_network
 from fedatlas.schema.runs import flat
-from fedatlas.store.atlas import Atlas, atlas_runs
+from fedatlas.store.atlas import Atlas, atlas_runs, open_atlas
 from fedatlas.store.compared import OF_DIFFERENT_DELTA, cost_cell, delta_suffix, differ
 from fedatlas.store.comparison import compare
-from fedatlas.store.reading import open_atlas
-from fedatlas.store.trace import judged, read_trace
+from fedatlas.store.experiment import TRACES, Experiment
+from fedatlas.store.trace import judged
 
 
 class PublishedNumber(NamedTuple):
@@ -50,7 +50,7 @@ def published_numbers(
     selection: the experiment's written record.
     """
     budgets = results / "experiments" / experiment.name / "budgets.nc"
-    traces = results / "experiments" / experiment.runs_of / "traces"
+    traces = results / "experiments" / experiment.name / TRACES
     claimed: set[tuple[str, str]] = set()
     for claim in experiment.claims:
         match claim.test:
@@ -80,7 +80,8 @@ def published_numbers(
 def _ends(traces: Path, run: str, measurement: str, selection: Mapping[str, Any]) -> str:
     """The mean and deviation of the seeds that are not lost, and how many seeds there are."""
     point = selection["runs"][run]["selected"]
-    trace = judged(read_trace(traces / run / f"{point}.nc"))
+    with Experiment(traces) as stored:
+        trace = judged(stored.trace(run, point)).load()
     ends = column(trace, measurement)[:, -1]
     kept, seeds = ends[~diverged(trace)], counted(len(ends), "seed")
     if not len(kept):
@@ -143,7 +144,7 @@ where a run does not count a cost.
 """
 
 
-def cost_tables(experiments: Sequence[SelectedExperiment], atlas: Path) -> Iterator[str]:
+def cost_tables(experiments: Sequence[SelectedExperiment], results: Path) -> Iterator[str]:
     """Markdown blocks: a table for each experiment, measurement and target.
 
     Targets are those of the experiment's claims; a measurement of its figure without one takes the
@@ -156,10 +157,10 @@ def cost_tables(experiments: Sequence[SelectedExperiment], atlas: Path) -> Itera
         return
     yield "### Cost to a target"
     yield paragraph(_EXPLAINED)
-    with open_atlas(atlas) as tree:
-        for experiment in compared:
-            for measurement, target, declared in _targets(experiment, tree):
-                yield from _table(experiment, tree, measurement, target, declared)
+    for experiment in compared:
+        with open_atlas(results / "experiments" / experiment.name / TRACES) as atlas:
+            for measurement, target, declared in _targets(experiment, atlas):
+                yield from _table(experiment, atlas, measurement, target, declared)
 
 
 def _targets(experiment: SelectedExperiment, atlas: Atlas) -> Iterator[tuple[str, float, bool]]:
@@ -171,8 +172,7 @@ def _targets(experiment: SelectedExperiment, atlas: Atlas) -> Iterator[tuple[str
     for shown in experiment.figure.measurements:
         if shown not in LEVELS or any(shown == measurement for measurement, _ in declared):
             continue
-        runs = atlas_runs(atlas, experiments=[experiment.runs_of])
-        traces = [run.trace.load() for run in runs if run.run in experiment.runs]
+        traces = [run.trace.load() for run in atlas_runs(atlas)]
         level = common_target(traces, shown)
         if np.isfinite(level):
             # Round up in the third digit, or the run that just reaches the level would miss it.
@@ -192,8 +192,7 @@ def _table(
     with warnings.catch_warnings():
         # A line under the table says the same.
         warnings.simplefilter("ignore", UserWarning)
-        found = compare(atlas, measurement, costs, target, experiments=[experiment.runs_of]).dataset
-    shown = found.isel(run=[run in experiment.runs for run in found["run"].to_numpy()])
+        shown = compare(atlas, measurement, costs, target).dataset
     goal = text(target_name(measurement, log_target(measurement, target)))
     why = "" if declared else ", the best that the medians of all runs reach"
     yield paragraph(f"{code(experiment.name)}: {goal}{why}. {_axes(costs)}")

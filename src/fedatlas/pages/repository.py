@@ -19,7 +19,7 @@ from fedatlas.schema.claims import Outcome
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.papers import Coverage, Paper
 from fedatlas.schema.quantities import COSTS, MEASUREMENTS
-from fedatlas.store.tables import KEYS, SUFFIX
+from fedatlas.store.export import KEYS
 
 #: Between these lines README.md has the table of what ran.
 MARKS = (
@@ -173,10 +173,11 @@ def with_table(readme: str, table: str, where: Path) -> str:
     return f"{readme[: begin + len(MARKS[0])]}\n\n{table}\n\n{readme[end:]}"
 
 
-_OPENING = f"""
-`fedatlas export` and `fedatlas publish` write traces as Parquet tables (`*{SUFFIX}`), a row for
-each run, seed and record. This page lists their columns, and the data sets that runs were trained
-on. It is generated: `fedatlas data-card --output docs/data-card.md` writes it anew.
+_OPENING = """
+`fedatlas export` writes traces as a Parquet table, a row for each run, seed and record; what
+`fedatlas publish` writes holds the same numbers over point, seed and record. This page lists the
+columns, and the data sets that runs were trained on. It is generated: `fedatlas data-card --output
+docs/data-card.md` writes it anew.
 """
 _WHAT = """
 A trace is what one run of one method left: what it had spent and what was measured, for every seed,

@@ -11,7 +11,7 @@ from fedatlas.projects import projects
 log = logging.getLogger(__name__)
 
 
-def tabulate_results(traces: list[Path], selection: Path, output: Path) -> None:
+def tabulate_results(traces: Path, selection: Path, output: Path) -> None:
     """Tabulate where every grid point of an experiment ended and what it cost."""
     from fedatlas.evaluation.comma_separated import to_csv
     from fedatlas.evaluation.steps import read_choices, read_runs
@@ -31,40 +31,33 @@ def collect_claims(claims: list[Path], csv: Path, html: Path) -> None:
     log.info("%s", verdict_summary(verdicts))
 
 
-def write_summary(experiments: list[str], results: Path, output: Path, atlas: Path | None) -> None:
-    """Write what was run, published numbers beside ours, verdicts and errata, as Markdown.
-
-    atlas: for experiments across papers.
-    """
+def write_summary(experiments: list[str], results: Path, output: Path) -> None:
+    """Write what was run, published numbers beside ours, verdicts and errata, as Markdown."""
     from fedatlas.pages.scope import read_scope
     from fedatlas.pages.summary import write_report
 
     plan = build_plan(shipped_configuration(), *projects(), names=experiments)
-    write_report(read_scope(plan, experiments), results, output, atlas)
+    write_report(read_scope(plan, experiments), results, output)
 
 
 def write_explorer(
-    atlas: Path,
-    claims: list[Path],
-    output: Path,
-    shows: dict[str, list[str]] | None = None,
-    config: Path | None = None,
+    atlas: Path, claims: list[Path], output: Path, config: Path | None = None
 ) -> None:
     """Write the page on which the atlas is explored, and its curves beside it.
 
-    atlas: file, table, or folder of results or of what was published. claims: verdicts. shows:
-    experiments without own runs → the runs that they show, as experiment/run; by default those of
-    the configuration. config: its folder, if not the workflow's.
+    atlas: folder of results or of what was published. claims: verdicts. config: the folder of the
+    configuration, if not the workflow's.
     """
     from fedatlas.pages.explorer import write_explorer as write
     from fedatlas.plan.selected import runs_shown
+    from fedatlas.store.atlas import open_marked
     from fedatlas.store.checksums import check_sums
-    from fedatlas.store.titles import described
 
     for file in claims:
         check_sums(file.parent, [file])  # of a published folder
-    if shows is None:
-        plan = build_plan(config or shipped_configuration(), *projects())
-        shows = runs_shown(plan, plan.experiments)
-    with described(atlas, config) as opened:
+    with open_marked(atlas, config) as opened:
+        shows = opened.shows
+        if not (atlas / "experiments").is_dir():
+            plan = build_plan(config or shipped_configuration(), *projects())
+            shows = runs_shown(plan, plan.experiments)
         write(opened, claims, output, shows)

@@ -52,13 +52,11 @@ class _Outcome(NamedTuple):
     points: Sequence[Mapping[str, str]]
 
 
-def write_report(
-    scopes: Sequence[PaperScope], results: Path, output: Path, atlas: Path | None = None
-) -> None:
+def write_report(scopes: Sequence[PaperScope], results: Path, output: Path) -> None:
     """Write the summary of the selected experiments.
 
     It does not depend on when or where it is written. results: the folder of their results, to
-    which links are relative. atlas: has the runs of experiments across papers, if any is selected.
+    which links are relative.
     """
     outcomes = {
         scope.key: [_outcome(experiment, results) for experiment in scope.selected]
@@ -66,7 +64,7 @@ def write_report(
     }
     blocks = ["# What was run, and what came out", *_overview(scopes, outcomes)]
     for scope in scopes:
-        blocks += _paper(scope, outcomes[scope.key], atlas)
+        blocks += _paper(scope, outcomes[scope.key], results)
     write_text(output, "\n\n".join(blocks) + "\n")
 
 
@@ -140,7 +138,7 @@ def _heading(scope: PaperScope) -> str:
     return text(scope.paper.name) if scope.paper else capital(OF_NO_PAPER)
 
 
-def _paper(scope: PaperScope, outcomes: Sequence[_Outcome], atlas: Path | None) -> Iterator[str]:
+def _paper(scope: PaperScope, outcomes: Sequence[_Outcome], results: Path) -> Iterator[str]:
     if scope.paper is None and not outcomes and not scope.others:
         return
     yield f"## {_heading(scope)}"
@@ -152,8 +150,8 @@ def _paper(scope: PaperScope, outcomes: Sequence[_Outcome], atlas: Path | None) 
     yield from _what_was_run(outcomes)
     if scope.paper is not None:
         yield from _published(outcomes)
-    elif atlas is not None:
-        yield from cost_tables(scope.selected, atlas)
+    else:
+        yield from cost_tables(scope.selected, results)
     yield from _judged([verdict for each in outcomes for verdict in each.verdicts])
     if scope.others:
         yield "### Not in this selection"

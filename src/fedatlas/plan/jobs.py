@@ -184,8 +184,8 @@ def memory_of_training(partitions: Iterable[Partition], prepared: Iterable[str])
 
 
 def memory_of_traces(traces: Iterable[str]) -> float:
-    """To hold traces, which are not compressed."""
-    return 2 * _size(traces)
+    """To hold traces, which are not compressed, and an experiment's in one, which is padded."""
+    return 4 * _size(traces)
 
 
 def _size(names: Iterable[str]) -> float:

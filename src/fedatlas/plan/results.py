@@ -120,14 +120,17 @@ def keys_spec(plan: Plan, name: str, *declared: str, **more: object) -> dict[str
 
 
 def selection_spec(plan: Plan, name: str) -> dict[str, Any]:
-    """How points are chosen, and which runs are tuned elsewhere with what they declare."""
+    """How points are chosen, which runs are tuned elsewhere, and what a file says of all."""
     experiment = plan.experiments[name]
     tuned = {
         run: {"experiment": each.tuned_in, "declared": [*each.hyper_parameters, *each.grid]}
         for run, each in experiment.runs.items()
         if each.tuned_in and experiment.trained
     }
-    return keys_spec(plan, name, "selection", tuned=tuned)
+    heading = {"paper", "title", "source", "notes", "dataset", "runs_of"}
+    said = experiment.model_dump(mode="json", include=heading, exclude_none=True)
+    own = {"heading": said | {"experiment": name}, "titles": plan.run_titles(name)}
+    return keys_spec(plan, name, "selection", tuned=tuned, **own)
 
 
 def claims_spec(plan: Plan, name: str) -> dict[str, Any]:

@@ -2,16 +2,14 @@
 
 import re
 from collections.abc import Collection, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from fedatlas.errors import FedatlasError
 from fedatlas.plan.build import Plan, build_plan, group_of, heads_in
-from fedatlas.plan.kept import kept_runs
 from fedatlas.plan.places import RESULTS
-from fedatlas.plan.results import experiment_files, traces
-from fedatlas.schema.papers import DEMO, OURS
+from fedatlas.plan.results import experiment_files
+from fedatlas.schema.papers import DEMO
 
 
 def targets(plan: Plan) -> list[str]:
@@ -112,97 +110,3 @@ class Selected:
     def files_named(self, name: str) -> list[str]:
         """The file of that name of every experiment that has one."""
         return [file for file in self.results() if Path(file).name == name]
-
-    def published_traces(self) -> list[str]:
-        """Traces of runs for which papers print where they end."""
-        files: set[str] = set()
-        for name in self.names:
-            experiment = self._plan.experiments[name]
-            tests = [claim.test for claim in experiment.claims]
-            judged = [test.runs for test in tests if test.kind == "published_measurement"]
-            runs = set(experiment.figure.printed).union(*judged)
-            files |= {file for file in traces(self._plan, name) if Path(file).parent.name in runs}
-        return sorted(files)
-
-    def runs_shown(self) -> dict[str, list[str]]:
-        """Experiments without runs of their own → the runs of others that they show."""
-        return runs_shown(self._plan, self.names)
-
-    @cached_property
-    def joined_runs(self) -> dict[str, dict[str, str]]:
-        """Runs in the atlas: owner → run → the experiment that chooses its point.
-
-        The owner's selection goes before those of experiments that only show its runs.
-        """
-        joined: dict[str, dict[str, str]] = {}
-        for name in self.names:
-            experiment = self._plan.experiments[name]
-            owner = experiment.runs_of or name
-            for run in experiment.runs if experiment.trained else ():
-                runs = joined.setdefault(owner, {})
-                if owner == name or run not in runs:
-                    runs[run] = name
-        return joined
-
-    @cached_property
-    def joined_papers(self) -> list[str]:
-        """Papers that have traces in the atlas, `ours` among them."""
-        return sorted({self._plan.experiments[owner].paper for owner in self.joined_runs})
-
-    def joined_of(self, paper: str) -> dict[str, dict[str, str]]:
-        """`joined_runs` of one paper."""
-        experiments = self._plan.experiments
-        return {
-            owner: runs
-            for owner, runs in self.joined_runs.items()
-            if experiments[owner].paper == paper
-        }
-
-    def joined_traces(self, paper: str) -> list[str]:
-        """The paper's traces in the atlas, each once."""
-        return [
-            file
-            for owner, runs in self.joined_of(paper).items()
-            for file in traces(self._plan, owner)
-            if Path(file).parent.name in runs
-        ]
-
-    def joined_selections(self, paper: str) -> list[str]:
-        """The selections that choose points of the paper's runs in the atlas."""
-        chosen = {name for runs in self.joined_of(paper).values() for name in runs.values()}
-        return [f"{RESULTS}/experiments/{name}/selection.json" for name in sorted(chosen)]
-
-    def joined_specification(self, paper: str) -> dict[str, Any]:
-        """What the paper's part of the atlas holds; lists, since their order is kept."""
-        experiments = []
-        for owner, chosen_in in self.joined_of(paper).items():
-            points: dict[str, list[str]] = {run: [] for run in chosen_in}
-            code = {spec.run: "+".join(spec.code) for spec in self._plan.runs_of(owner)}
-            for spec in self._plan.runs_of(owner):
-                if spec.run in points:
-                    points[spec.run].append(spec.point)
-            runs = [
-                {
-                    "name": run,
-                    "title": title,
-                    "code": code[run],
-                    "selected_in": chosen_in[run],
-                    "points": points[run],
-                }
-                for run, title in self._plan.run_titles(owner).items()
-                if run in chosen_in
-            ]
-            kept = {"title", "source", "notes", "dataset"}
-            declared = self._plan.experiments[owner].model_dump(mode="json", include=kept)
-            experiments.append({"name": owner, **declared, "runs": runs})
-        return {"paper": paper, "experiments": experiments}
-
-    def kept_runs(self, results: Path) -> dict[str, bool]:
-        """See `fedatlas.plan.kept.kept_runs`."""
-        return kept_runs(self._plan, self.joined_runs, results)
-
-    def atlas_across_papers(self) -> list[str]:
-        """The atlas, if a selected experiment compares runs across papers."""
-        selected = [self._plan.experiments[name] for name in self.names]
-        across = any(experiment.trained and experiment.paper == OURS for experiment in selected)
-        return [f"{RESULTS}/atlas/atlas.nc"] if across else []

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedatlas.errors import FedatlasError
 from fedatlas.provenance.expected import differing
-from fedatlas.provenance.stored import Place, StoredTrace, places_in, read_stored
+from fedatlas.provenance.stored import Place, StoredTrace, close_all, places_in, read_stored
 
 # Traces below a results folder, a folder of experiments, and an experiment's folder.
 _PATTERNS = ("experiments/*/traces/*/*.nc", "*/traces/*/*.nc", "traces/*/*.nc")
@@ -69,7 +69,7 @@ class TraceDiff:
 
 
 def compare(first: Path, second: Path, tolerance: Tolerance) -> TraceDiff:
-    """Pair the runs of two trace files, atlases, experiments' or results folders, and compare them.
+    """Pair the runs of two files, experiments' or results folders, and compare them.
 
     Runs are paired by paper, experiment, run and point; two single trace files are always a pair.
     Two traces are held at a time. Raises FedatlasError where there is no trace.
@@ -93,6 +93,7 @@ def compare(first: Path, second: Path, tolerance: Tolerance) -> TraceDiff:
                 if name != "values_digest":  # which says no more than the values
                     change = name, str(old), str(new)
                     found.attributes.setdefault(change, []).append(run)
+    close_all([*ours.values(), *theirs.values()])
     return found
 
 

@@ -1,24 +1,23 @@
-"""Stored traces, one to a file or many in an atlas: attributes and values.
-
-Files are checked first; then HDF5 reads one trace at a time.
-"""
+"""Stored traces, one to a file or an experiment's in one: attributes and values."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import h5py
+import netCDF4
 import numpy as np
+import xarray as xr
 
 from fedatlas.errors import FedatlasError
-from fedatlas.store import FORMAT as ATLAS_FORMAT
-from fedatlas.store.contents import check_contents, opened_hdf5
-from fedatlas.store.groups import text_of
-from fedatlas.store.lazy_groups import attributes_of
+from fedatlas.store.experiment import FORMAT as EXPERIMENT_FORMAT
+from fedatlas.store.experiment import Experiment
+from fedatlas.store.netcdf import check_seal, readable
 from fedatlas.store.trace import FORMAT as TRACE_FORMAT
+from fedatlas.store.trace import read_trace
 
-#: Attributes that name a trace, in the order of the atlas's groups.
+#: Attributes that name a trace.
 IDENTITY = ("paper", "experiment", "run", "point")
 # Attributes that hold JSON objects.
 _OBJECTS = {"hyper_parameters", "optima", "shard_digests", "specification", "versions"}
@@ -26,13 +25,15 @@ _OBJECTS = {"hyper_parameters", "optima", "shard_digests", "specification", "ver
 
 @dataclass(frozen=True)
 class Place:
-    """Where a trace is stored: a file, and the group in it."""
+    """Where a trace is stored: a file; run and point in that of an experiment, which is open."""
 
     file: Path
-    group: str = "/"
+    experiment: Experiment | None = None
+    run: str = ""
+    point: str = ""
 
     def __str__(self) -> str:
-        return str(self.file) if self.group == "/" else f"{self.file}: {self.group}"
+        return f"{self.file}: {self.run}/{self.point}" if self.experiment else str(self.file)
 
 
 @dataclass(frozen=True)
@@ -49,70 +50,65 @@ def trace_name(attributes: dict[str, Any]) -> str:
 
 
 def places_in(file: Path) -> dict[str, Place]:
-    """The trace that a file is, or all traces of an atlas, by name.
+    """The trace that a file is, or all traces of an experiment, by name.
 
     FedatlasError names a file that cannot be read or is neither.
     """
-    check_contents(file)
-    with opened_hdf5(file) as opened:
-        found = text_of(opened, "format")
-        if found == TRACE_FORMAT:
-            return {trace_name(_attributes(opened, Place(file))): Place(file)}
-        if found == ATLAS_FORMAT:
-            return {group.strip("/"): Place(file, group) for group in _points(opened)}
-    raise FedatlasError(
-        f"{file}: is neither a trace nor an atlas of this version (its format is {found!r})"
-    )
+    check_seal(file)
+    with readable(file, Exception), netCDF4.Dataset(file) as opened:
+        found = getattr(opened, "format", None)
+    if found == TRACE_FORMAT:
+        return {trace_name(read_trace(file).attrs): Place(file)}
+    if found != EXPERIMENT_FORMAT:
+        raise FedatlasError(
+            f"{file}: is neither a trace nor an experiment's traces of this version (its format is "
+            f"{found!r})"
+        )
+    experiment = Experiment(file)
+    return {
+        trace_name(point.attributes): Place(file, experiment, run, name)
+        for run, points in experiment.points.items()
+        for name, point in points.items()
+    }
+
+
+def close_all(places: Iterable[Place]) -> None:
+    """Close the files of experiments."""
+    for place in places:
+        if place.experiment is not None:
+            place.experiment.close()
 
 
 def read_stored(place: Place) -> StoredTrace:
     """A trace with its values; FedatlasError if it cannot be read or is no whole trace."""
-    if place.group == "/":  # an atlas is checked once, where its places are listed
-        check_contents(place.file)
-    with opened_hdf5(place.file) as opened:
-        group = opened[place.group]
-        attributes = _attributes(group, place)
-        variables = {name: _values(dataset) for name, dataset in group.items()}
-    _check_shapes(variables, place)
+    if place.experiment is not None:
+        trace = place.experiment.trace(place.run, place.point)
+    else:
+        trace = read_trace(place.file)
+        _check_shapes(trace, place)
+    attributes = {
+        name: value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+        for name, value in trace.attrs.items()
+    }
+    with readable(place.file, ValueError):
+        for name in _OBJECTS & attributes.keys():
+            attributes[name] = json.loads(attributes[name])
+            if not isinstance(attributes[name], dict):
+                raise ValueError(f"its attribute {name} is no JSON object")
+    variables = {
+        str(name): one.to_numpy().astype(str) if one.dtype.kind in "OU" else one.to_numpy()
+        for name, one in trace.variables.items()
+    }
     return StoredTrace(attributes, variables)
 
 
-def _points(atlas: h5py.File) -> list[str]:
-    groups = [atlas]
-    for _ in IDENTITY:
-        groups = [child for group in groups for child in group.values()]
-    return [group.name for group in groups]
-
-
-def _attributes(group: Any, place: Place) -> dict[str, Any]:
-    if not isinstance(group, h5py.Group) or text_of(group, "format") != TRACE_FORMAT:
-        raise FedatlasError(
-            f"{place}: is not a trace of this version (expected the format {TRACE_FORMAT!r}). "
-            "Move it away and run again."
-        )
-    found = {
-        name: value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-        for name, value in attributes_of(group).items()
-    }
-    for name in _OBJECTS & found.keys():
-        found[name] = json.loads(found[name])
-        if not isinstance(found[name], dict):
-            raise ValueError(f"its attribute {name} is no JSON object")
-    return found
-
-
-def _values(dataset: h5py.Dataset) -> np.ndarray:
-    text = h5py.check_string_dtype(dataset.dtype)
-    values: np.ndarray = dataset.asstr()[...].astype(str) if text else dataset[...]
-    return values
-
-
-def _check_shapes(variables: dict[str, np.ndarray], place: Place) -> None:
-    shapes = {name: values.shape for name, values in variables.items()}
-    seeds, records = shapes.get("seed", ()), shapes.get("record", ())
-    own = {"seed": seeds, "record": records, "status": seeds}
-    whole = len(seeds) == len(records) == 1 and "status" in shapes
-    if not whole or any(shape != own.get(name, seeds + records) for name, shape in shapes.items()):
+def _check_shapes(trace: xr.Dataset, place: Place) -> None:
+    by_dimension = {"seed": ("seed",), "record": ("record",), "status": ("seed",)}
+    whole = by_dimension.keys() <= trace.variables.keys()
+    if not whole or any(
+        one.dims != by_dimension.get(str(name), ("seed", "record"))
+        for name, one in trace.variables.items()
+    ):
         raise FedatlasError(
             f"{place}: is no whole trace: it needs seeds, records, a status by seed, and all else "
             "by both. Move it away and run again."

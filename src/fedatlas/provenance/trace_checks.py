@@ -26,6 +26,7 @@ from fedatlas.provenance.stored import (
     IDENTITY,
     Place,
     StoredTrace,
+    close_all,
     places_in,
     read_stored,
     trace_name,
@@ -40,7 +41,7 @@ _ENVIRONMENT = (
 
 
 class Traces:
-    """Checks of the traces of a results folder, then of its atlases."""
+    """Checks of the traces of a results folder, then of those kept together."""
 
     def __init__(self, inputs: Inputs) -> None:
         """inputs: must have checked the shards."""
@@ -112,20 +113,22 @@ class Traces:
             return
         yield from compared("optima", trace.attributes.get("optima", {}), now)
 
-    def check_atlas(self, file: Path) -> Iterator[CheckResult]:
-        """Every trace in it against its own file; the atlas's seal vouches for its bytes."""
+    def check_experiment(self, file: Path) -> Iterator[CheckResult]:
+        """Every trace in it against its own file; a seal vouches for its bytes."""
         old = []
-        for name, place in places_in(file).items():
+        places = places_in(file)
+        for name, place in places.items():
             identity = _identity(read_stored(place))
             if self._seen.get(name, identity) != identity:
                 old.append(name)
+        close_all(places.values())
         if old:
             detail = f"{len(old)} that are not those of the traces' files, the first {old[0]}"
             yield stale("traces", detail)
 
 
 def _identity(trace: StoredTrace) -> str:
-    """A digest of a trace's values and attributes, the same in a file of its own and an atlas."""
+    """A digest of a trace's values and attributes, whichever file holds it."""
     attributes = sorted((key, str(value)) for key, value in trace.attributes.items())
     wall_time = trace.variables.get("wall_time")
     timed = None if wall_time is None else wall_time.tobytes().hex()

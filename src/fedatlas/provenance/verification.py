@@ -43,7 +43,7 @@ def verify(
     traces = Traces(Inputs(results, lock, plan, mirror, seeds))
     checks = list(_checks(results, plan, traces))
     if not checks:
-        raise FedatlasError(f"{results}: holds no traces, shards, data or atlas; run snakemake")
+        raise FedatlasError(f"{results}: holds no traces, shards or data; run snakemake")
     return [_checked(results, check, traces.seeds) for check in progress(checks)]
 
 
@@ -69,7 +69,7 @@ def _checks(results: Path, plan: Plan, traces: Traces) -> Iterator[Check]:
         ("optimum", "optima/*/*/*/*.json", inputs.check_optimum),
         ("trace", "experiments/*/traces/*/*.nc", traces.check_trace),
         ("seed", "seeds/*/*.npz", inputs.check_seed),
-        ("atlas", "atlas/*.nc", traces.check_atlas),
+        ("experiment", "experiments/*/traces.nc", traces.check_experiment),
     ):
         for file in sorted(results.glob(pattern)):
             # Hidden files are being written, or were when their job was interrupted.

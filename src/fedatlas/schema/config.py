@@ -25,8 +25,12 @@ Names: TypeAlias = str | Sequence[str] | None
 
 
 def listed(names: Names) -> list[str] | None:
-    """The names as a list; a text is one name."""
-    return None if names is None else [names] if isinstance(names, str) else list(names)
+    """The names as a list; a text is one name. FedatlasError for what holds no texts."""
+    if names is None or isinstance(names, str):
+        return None if names is None else [names]
+    if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
+        raise FedatlasError(f"{names!r} is no name or list of names")
+    return list(names)
 
 
 def is_named(name: str, patterns: Iterable[str]) -> bool:

@@ -1,3 +1,1 @@
-"""Runs kept together: opened, compared, published, exported."""
-
-FORMAT = "fedatlas atlas 1"  # of atlas files
+"""Runs kept together, one data set an experiment: opened, compared, published, exported."""

@@ -1,7 +1,10 @@
-"""Traces that are kept together, by paper, experiment, run and grid point, and a walk over runs."""
+"""Experiments that lie together: published ones or those of a results folder, and a walk over runs.
 
-from abc import ABC, abstractmethod
+Everything has a place: paper/experiment/run/point.
+"""
+
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -9,7 +12,14 @@ import xarray as xr
 
 from fedatlas.errors import FedatlasError, similar
 from fedatlas.plain_text import printable
+from fedatlas.plan.build import Plan, build_plan
+from fedatlas.plan.places import shipped_configuration
+from fedatlas.projects import projects
+from fedatlas.provenance.expected import why_stale
 from fedatlas.schema.config import Names, is_named, listed
+from fedatlas.store.checksums import NAME as SUMS
+from fedatlas.store.checksums import check_sums
+from fedatlas.store.experiment import SUFFIX, TRACES, Experiment
 from fedatlas.store.trace import judged
 from fedatlas.store.views import with_costs
 
@@ -17,58 +27,116 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class Atlas(Mapping[str, xr.DataTree], ABC):
-    """Open traces. What keeps them says how a group is found and read.
+class Atlas(Mapping[str, xr.DataTree]):
+    """Open experiments; a mapping from places, such as paper/experiment/run/point, to trees.
 
-    path: the file or folder. attrs: of the whole. unchecked: folders whose traces have neither seal
-    nor checksum. A group is a paper, an experiment, a run or a point.
+    path: the file or folder. attrs: `thinned` says how records were thinned, if they were. shows:
+    experiment that only shows runs of another one here → these runs, as experiment/run.
     """
 
-    path: Path
-    attrs: dict[str, Any]
-    unchecked: Sequence[Path] = ()
+    def __init__(
+        self, path: Path, files: Sequence[Path], *, results: bool = False, plan: Plan | None = None
+    ) -> None:
+        """results: whether it is a results folder, of which traces may be stale.
 
-    @abstractmethod
+        plan: by which they are; without one their code alone decides. FedatlasError names a file
+        that is damaged or another, and one that holds a trace of another file.
+        """
+        self.path, self._is_results, self._plan = path, results, plan
+        self.shows: dict[str, list[str]] = {}
+        self._names: dict[str, list[str]] = {"": []}
+        self._attributes: dict[str, dict[str, Any]] = {"": {}}
+        self._experiments: dict[str, Experiment] = {}  # by place of a point
+        self._why_stale: dict[str, str] = {}  # by place of a point; found when it is asked for
+        self._opened: list[Experiment] = []
+        try:
+            self._opened += [Experiment(file) for file in files]
+            there = {one.heading.experiment for one in self._opened}
+            for one in self._opened:
+                name, owner = one.heading.experiment, one.heading.runs_of
+                if results and one.path.parent.name != name:
+                    raise FedatlasError(
+                        f"{one.path}: holds {name}, another experiment than its place says. Move "
+                        "it to its own place, or elsewhere."
+                    )
+                if owner in there:
+                    self.shows[name] = [f"{owner}/{run}" for run in one.points]
+                elif one.points:  # an experiment may train nothing
+                    self._add(one)
+        except FedatlasError:
+            self.close()
+            raise
+        thinned = {one.heading.thinned for one in self._opened} - {""}
+        self.attrs = {"thinned": "; ".join(sorted(thinned))}
+
+    def _add(self, one: Experiment) -> None:
+        experiment = f"{one.heading.paper}/{one.heading.experiment}"
+        about = one.heading.model_dump(include={"title", "source", "notes", "dataset", "licence"})
+        self._enter(one.heading.paper, {})
+        self._enter(experiment, about)
+        for run, points in one.points.items():
+            titles = {point.title for point in points.values()}
+            chosen = [name for name, point in points.items() if point.selected]
+            self._enter(f"{experiment}/{run}", {"title": min(titles), "selected": ""})
+            if chosen:
+                self._attributes[f"{experiment}/{run}"]["selected"] = chosen[0]
+            for name, point in points.items():
+                place = f"{experiment}/{run}/{name}"
+                if place in self._experiments:
+                    raise FedatlasError(
+                        f"{one.path}: holds {place}, which {self._experiments[place].path} holds, "
+                        "too; open one of the two, or keep them apart"
+                    )
+                self._enter(place, point.attributes)
+                self._experiments[place] = one
+
+    def _enter(self, place: str, attributes: dict[str, Any]) -> None:
+        """Add a place, unless another part of its experiment did."""
+        if place not in self._names:
+            outer, _, name = place.rpartition("/")
+            self._names[outer].append(name)
+            self._names[place], self._attributes[place] = [], attributes
+
     def names(self, place: str = "") -> list[str]:
-        """The names of the groups in a group, in the order of the atlas."""
+        """The names of what lies in a place: papers, experiments, runs or points."""
+        return list(self._names[place.strip("/")])
 
-    @abstractmethod
     def attributes(self, place: str) -> dict[str, Any]:
-        """The attributes of a group."""
+        """What is said of an experiment, a run or a point."""
+        return dict(self._attributes[place.strip("/")])
 
-    @abstractmethod
     def dataset(self, place: str) -> xr.Dataset:
-        """The attributes and variables of a group; of a point, its trace."""
+        """The trace of a point, of which values are read when they are used; else attributes."""
+        place = place.strip("/")
+        if place not in self._experiments:
+            return xr.Dataset(attrs=self._attributes[place])
+        return self._experiments[place].trace(*place.split("/")[2:])
 
     def why_stale(self, place: str) -> str:
         """What has changed since the trace of a point was computed; empty if nothing is known."""
-        declared = self.attributes(place.rpartition("/")[0])
-        is_stale = declared.get("stale") == "yes"
-        return "its code or its experiment has changed since" if is_stale else ""
+        place = place.strip("/")
+        _, _, run, point = place.split("/")
+        if not self._is_results:
+            return self._experiments[place].points[run][point].stale
+        if place not in self._why_stale:
+            found = self._attributes[place]
+            own = (found["experiment"], run, point)
+            self._why_stale[place] = why_stale(own, found, self._plan, self.path)
+        return self._why_stale[place]
 
     def title(self, run: str, *points: str) -> str:
         """How figures name the run at this place; marked if one of its points is stale."""
         stale = any(self.why_stale(f"{run}/{point}") for point in points)
-        return run_title(self.attributes(run) | {"stale": "yes" if stale else "no"})
-
-    def variables(self, place: str) -> set[str]:
-        """The names of a group's variables; what keeps them may know them without their values."""
-        return set(map(str, self.dataset(place).variables))
-
-    @abstractmethod
-    def close(self) -> None:
-        """Close what is open; values that were not read are lost."""
+        return f"{self.attributes(run)['title']}{' (stale)' if stale else ''}"
 
     def __getitem__(self, place: str) -> xr.DataTree:
-        """The group at this place with all groups in it; values are read when they are used."""
-        nodes: dict[str, xr.Dataset] = {}
-        waiting = [place.strip("/")]
-        while waiting:
-            path = waiting.pop()
-            below = path.removeprefix(place.strip("/")) or "/"
-            nodes[below] = self.dataset(path)
-            waiting += [f"{path}/{name}".strip("/") for name in reversed(self.names(path))]
-        return xr.DataTree.from_dict(nodes, name=place.strip("/").rpartition("/")[2] or None)
+        """The tree of all that lies in a place; values are read when they are used."""
+        place = place.strip("/")
+        within = [one for one in self._names if f"{one}/".startswith(f"{place}/") or not place]
+        if not within:
+            raise KeyError(place)
+        nodes = {one.removeprefix(place) or "/": self.dataset(one) for one in within}
+        return xr.DataTree.from_dict(nodes, name=place.rpartition("/")[2] or None)
 
     def __iter__(self) -> Iterator[str]:
         """The names of papers."""
@@ -78,22 +146,35 @@ class Atlas(Mapping[str, xr.DataTree], ABC):
         return len(self.names())
 
     def to_datatree(self) -> xr.DataTree:
-        """The whole atlas, /paper/experiment/run/point; all groups are opened."""
+        """The whole atlas, /paper/experiment/run/point."""
         return self["/"]
+
+    def places(self, experiments: Names = None, *, all_points: bool = True) -> list[str]:
+        """Places of the points of all runs, or of the selected ones; of runs without one, all.
+
+        experiments: names or patterns, all by default.
+        """
+        patterns = listed(experiments)
+        return [
+            f"{place}/{point}"
+            for paper in self
+            for experiment in self.names(paper)
+            if patterns is None or is_named(experiment, patterns)
+            for run in self.names(f"{paper}/{experiment}")
+            for place in [f"{paper}/{experiment}/{run}"]
+            for point in self.names(place)
+            if all_points or self.attributes(place)["selected"] in ("", point)
+        ]
 
     def runs(self) -> "pd.DataFrame":
         """All runs at all points of their grids, a row each."""
         import pandas as pd
 
-        rows = [
-            (paper, experiment, run, point, selected == point, self.title(place, point))
-            for paper in self
-            for experiment in self.names(paper)
-            for run in self.names(f"{paper}/{experiment}")
-            for place in [f"{paper}/{experiment}/{run}"]
-            for selected in [self.attributes(place)["selected"]]
-            for point in self.names(place)
-        ]
+        rows = []
+        for place in self.places():
+            outer, _, point = place.rpartition("/")
+            selected = self.attributes(outer)["selected"] == point
+            rows.append((*place.split("/"), selected, self.title(outer, point)))
         columns = ("paper", "experiment", "run", "point", "selected", "title")
         return pd.DataFrame(rows, columns=columns)
 
@@ -131,46 +212,88 @@ class Atlas(Mapping[str, xr.DataTree], ABC):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-
-class ListedAtlas(Atlas):
-    """An atlas whose groups are all known once it is open."""
-
-    def __init__(self, path: Path, attrs: dict[str, Any], declared: Mapping[str, dict[str, Any]]):
-        """declared: experiments, runs and points by place, each after what it lies in → attributes.
-
-        Papers have none.
-        """
-        self.path, self.attrs = path, attrs
-        self._declared: dict[str, dict[str, Any]] = {"": attrs}
-        self._names: dict[str, list[str]] = {"": []}
-        for place, own in declared.items():
-            outer = place.rpartition("/")[0]
-            if outer not in self._names:
-                self._add(outer, {})
-            self._add(place, own)
-
-    def _add(self, place: str, declared: dict[str, Any]) -> None:
-        outer, _, name = place.rpartition("/")
-        self._names[outer].append(name)
-        self._names[place], self._declared[place] = [], declared
-
-    def names(self, place: str = "") -> list[str]:
-        return list(self._names[place.strip("/")])
-
-    def attributes(self, place: str) -> dict[str, Any]:
-        return dict(self._declared[place.strip("/")])
-
-    def dataset(self, place: str) -> xr.Dataset:
-        place = place.strip("/")
-        is_point = place.count("/") == 3 and place in self._names
-        return self._trace(place) if is_point else xr.Dataset(attrs=self._declared[place])
-
-    @abstractmethod
-    def _trace(self, place: str) -> xr.Dataset:
-        """The trace of a point that is there."""
-
     def close(self) -> None:
-        """Nothing stays open."""
+        """Close all files; values that were not read are lost."""
+        for one in self._opened:
+            one.close()
+
+
+def open_atlas(path: Path | str, *, plan: Plan | None = None) -> Atlas:
+    """Open the runs of experiments that lie together.
+
+    path: a results folder, a folder that `fedatlas publish` wrote, one with several of those, or
+    the file of one experiment (traces.nc). plan: by which traces of a results folder are stale; by
+    their code alone without it. Files stay open until the atlas is closed: `with
+    fedatlas.open_atlas(path) as atlas: …`. An experiment that only shows runs of another one is
+    left out where that one is there. Seals and checksums of files are checked here. FedatlasError
+    names a file that is damaged, missing or another, and a trace that two files hold.
+
+    >>> atlas = fedatlas.open_atlas(ATLAS)
+    >>> atlas.runs()[["experiment", "run", "point", "selected"]].head(3)
+          experiment   run          point  selected
+    0  fedpage-first  page  step_size-0.1      True
+    1  fedpage-first  page  step_size-0.3     False
+    2  fedpage-first   avg           only      True
+    >>> atlas.close()
+    """
+    if not isinstance(path, str | Path):
+        raise FedatlasError(
+            f"{path!r} is no path: name one file or folder, or the folder that holds several "
+            "published ones"
+        )
+    path = Path(path)
+    if (path / "experiments").is_dir():
+        files = sorted(path.glob(f"experiments/*/{TRACES}"))
+        if not files:
+            raise FedatlasError(
+                f"{path}: holds no runs (experiments/*/{TRACES}) yet: fedatlas run writes them"
+            )
+        return Atlas(path, files, results=True, plan=plan)
+    if path.is_dir():
+        return Atlas(path, _published(path))
+    check_sums(path.parent, [path])
+    return Atlas(path, [path])
+
+
+def open_marked(path: Path, config: Path | None) -> Atlas:
+    """Open runs; those of a results folder are stale by its configuration, and marked.
+
+    config: its folder, the workflow's by default; projects' are read besides.
+    """
+    if not (path / "experiments").is_dir():
+        return open_atlas(path)
+    held = {folder.name for folder in (path / "experiments").iterdir()}
+    plan = build_plan(config or shipped_configuration(), *projects(), names=held)
+    # A folder from elsewhere is no older state of this configuration.
+    ours = path.resolve().parent == Path.cwd() or not held.isdisjoint(plan.experiments)
+    return open_atlas(path, plan=plan if ours else None)
+
+
+def _published(path: Path) -> list[Path]:
+    """Files of a published folder, or of all such folders in it, as their lists say."""
+    if (path / TRACES).is_file():
+        return [path / TRACES]
+    pattern = f"[!.]*{SUFFIX}"
+    files = sorted(path.glob(pattern)) or sorted(path.glob(f"*/{pattern}"))
+    listed_in = {sums.parent for sums in (*path.glob(SUMS), *path.glob(f"*/{SUMS}"))}
+    for folder in sorted(listed_in.union(file.parent for file in files)):
+        check_sums(folder, [file for file in files if file.parent == folder], SUFFIX)
+    if not files:
+        raise FedatlasError(
+            f"{path}: holds no runs: neither results (experiments/) nor published files "
+            f"(*{SUFFIX}), here or in a folder of it"
+        )
+    return files
+
+
+@contextmanager
+def opened(atlas: Atlas | Path | str) -> Iterator[Atlas]:
+    """An open atlas as it is; files of a path are closed at the end."""
+    if isinstance(atlas, Atlas):
+        yield atlas
+        return
+    with open_atlas(atlas) as own:
+        yield own
 
 
 def _check_known(kind: str, name: str, known: Collection[str]) -> None:
@@ -247,8 +370,3 @@ def _points(
             trace = judged(atlas.dataset(f"{place}/{point}"))
             stale, title = atlas.why_stale(f"{place}/{point}"), atlas.title(place, point)
             yield AtlasRun(paper, experiment, run, point, title, selected, trace, stale)
-
-
-def run_title(declared: Mapping[str, Any]) -> str:
-    """How figures name a run with these attributes; a stale one is marked."""
-    return f"{declared['title']}{' (stale)' if declared.get('stale') == 'yes' else ''}"

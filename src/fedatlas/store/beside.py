@@ -19,7 +19,6 @@ from fedatlas.schema.objectives import NetworkObjective, Objective
 from fedatlas.schema.partitions import Partition
 from fedatlas.schema.runs import RunSpec
 from fedatlas.store.atlas import Atlas, AtlasRun
-from fedatlas.store.checksums import NAME as SUMS
 from fedatlas.store.views import is_thinned
 
 # Which rows are trained and tested on, whoever holds them.
@@ -243,8 +242,6 @@ def notes(
     for note, runs in told.items():
         every = len(runs) == len(published) > 1
         yield f"{'all published runs' if every else ', '.join(dict.fromkeys(runs))}: {note}"
-    for folder in other.unchecked:
-        yield f"{folder}: has no {SUMS}, so that nothing says whether its tables are undamaged"
     if any(is_thinned(run.trace) for run in published):
         yield (
             "yours are thinned likewise; costs may be some 10 % off those of whole traces"

@@ -24,9 +24,8 @@ from fedatlas.errors import FedatlasError, error_context
 from fedatlas.evaluation.comparing import common_delta
 from fedatlas.schema.config import Names
 from fedatlas.schema.quantities import MEASUREMENTS
-from fedatlas.store.atlas import Atlas, AtlasRun, atlas_runs
+from fedatlas.store.atlas import Atlas, AtlasRun, atlas_runs, opened
 from fedatlas.store.beside import beside, notes
-from fedatlas.store.reading import opened
 from fedatlas.store.views import is_thinned, most_kept, thinned
 
 

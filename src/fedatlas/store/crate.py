@@ -7,8 +7,6 @@ from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from rocrate.model.contextentity import ContextEntity
 from rocrate.model.person import Person
 from rocrate.rocrate import ROCrate
@@ -19,13 +17,16 @@ from fedatlas.files import file_digest
 from fedatlas.schema.models import read_json, read_yaml
 from fedatlas.store.checksums import NAME as SUMS
 from fedatlas.store.checksums import size_of_sums
-from fedatlas.store.tables import SUFFIX
+from fedatlas.store.experiment import SUFFIX, Experiment
 
 _NAME = "ro-crate-metadata.json"
 _PROGRAM = "#fedatlas"
 # By suffix: media type and what such a file holds.
 _KINDS = {
-    SUFFIX: ("application/vnd.apache.parquet", "traces: a row for each run, seed and record"),
+    SUFFIX: (
+        "application/x-netcdf",
+        "traces: costs and measurements of runs, over point, seed and record",
+    ),
     ".csv": ("text/csv", "verdicts: a row for each claim of a paper, and for each of its cases"),
     ".json": (
         "application/json",
@@ -142,19 +143,20 @@ def _author(crate: ROCrate, declared: dict[str, str]) -> ContextEntity:
 
 
 def _columns(crate: ROCrate, file: Path, known: dict[str, ContextEntity]) -> list[ContextEntity]:
-    """The columns of a table; those of one name are one entity."""
+    """Costs and measurements in a file; those of one name are one entity."""
     found = []
-    for column in pq.read_schema(file):
-        if column.name not in known:
+    with Experiment(file) as experiment:
+        numbers = {name: one.attrs for name, one in experiment.numbers.items()}
+    for name, described in numbers.items():
+        if name not in known:
             about = {
                 "@type": "PropertyValue",
-                "name": column.name,
-                "description": column.metadata[b"long_name"].decode(),
+                "name": name,
+                "description": described["long_name"],
+                "unitText": described["units"],
             }
-            if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
-                about["unitText"] = column.metadata[b"units"].decode()
-            known[column.name] = crate.add(ContextEntity(crate, f"#column-{column.name}", about))
-        found.append(known[column.name])
+            known[name] = crate.add(ContextEntity(crate, f"#column-{name}", about))
+        found.append(known[name])
     return found
 
 

@@ -1,13 +1,13 @@
-"""Write traces as one table that pandas, DuckDB and others read; `tables.py` says what it holds.
+"""Write traces as one Parquet table: a row for each run, seed and record.
 
-Traces are read and written one after the other: a group of some ten thousand rows, and the
-attributes of all, bound the memory.
+Costs and measurements are columns, empty where a run does not count or measure them and NaN after a
+divergence. The schema says each column's long name and units.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,206 +17,140 @@ import xarray as xr
 from fedatlas import __version__
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, write_atomically
-from fedatlas.schema.config import Names, is_named, listed
 from fedatlas.schema.quantities import COSTS, MEASUREMENTS
-from fedatlas.store.atlas import Atlas, run_title
-from fedatlas.store.tables import ABOUT, FORMAT, INDEX, KEYS, packed_index
-from fedatlas.store.views import THINNED, six_digits, thinned
+from fedatlas.store.atlas import Atlas
 
-#: Rows of a group, which are in memory together.
-ROWS = 1 << 16
 _NUMBERS = COSTS | MEASUREMENTS
-_TYPES = {"int64": pa.int64(), "float64": pa.float64(), "bool": pa.bool_()}
-# Texts repeat from row to row. Beyond its limit a dictionary would be given up.
-_TEXT = pa.dictionary(pa.int32(), pa.string())
-_DICTIONARY_BYTES = 1 << 26
+# Texts repeat from row to row.
+_TYPES = {
+    "text": pa.dictionary(pa.int32(), pa.string()),
+    "int64": pa.int64(),
+    "float64": pa.float64(),
+    "bool": pa.bool_(),
+}
 
 
-def point_places(atlas: Atlas, experiments: Names = None, *, all_points: bool = True) -> list[str]:
-    """Places of the points of all runs, or of the selected ones, in the order of the atlas.
+class Described(NamedTuple):
+    """A column that tells which run a row is of."""
 
-    experiments: names or patterns. Of a run without a selection all points count.
-    """
-    patterns = listed(experiments)
-    return [
-        f"{place}/{point}"
-        for paper in atlas
-        for experiment in atlas.names(paper)
-        if patterns is None or is_named(experiment, patterns)
-        for run in atlas.names(f"{paper}/{experiment}")
-        for place in [f"{paper}/{experiment}/{run}"]
-        for selected in [atlas.attributes(place)["selected"]]
-        for point in atlas.names(place)
-        if all_points or selected in ("", point)
-    ]
+    long_name: str
+    dtype: str = "text"
 
 
-def stale_points(atlas: Atlas, places: Sequence[str]) -> list[str]:
-    """Which of these points are stale, each as experiment/run/point with what has changed."""
-    return [
-        f"{place.partition('/')[2]}: {why}" for place in places if (why := atlas.why_stale(place))
-    ]
+#: Columns besides costs and measurements.
+KEYS = {
+    "paper": Described("paper, or ours"),
+    "experiment": Described("name of the experiment"),
+    "run": Described("run of the experiment"),
+    "point": Described("point of the run's grid"),
+    "seed": Described("random seed", "int64"),
+    "record": Described("position in the record schedule", "int64"),
+    "title": Described("what figures call the run"),
+    "method": Described("name of the method"),
+    "selected": Described("whether the experiment chose this point", "bool"),
+    "tuning": Described("whether the seed chose a point, so that no verdict looks at it", "bool"),
+    "status": Described("outcome of the seed: ok or diverged"),
+    "dataset": Described("data set, as the catalogue names it"),
+    "hyper_parameters": Described("hyper-parameters, as JSON"),
+    "source_digest": Described("digest of the code that made the trace"),
+    "shard_digest": Described("digest of all shard files that the seed read"),
+    "values_digest": Described("digest of the trace's values as they were measured"),
+    "optimum": Described("f* of the seed, where sub-optimality is measured", "float64"),
+}
 
 
-def write_table(
-    atlas: Atlas,
-    places: Sequence[str],
-    output: Path,
-    licences: Mapping[str, str],
-    records: int | None = None,
+def export_table(
+    atlas: Atlas, places: Sequence[str], output: Path, licences: Mapping[str, str]
 ) -> int:
-    """Write the traces at these places, and return how many rows they have.
+    """Write the traces at these places; return how many rows there are.
 
-    licences: of the data sets, by name. records: how many of each trace are kept at most; None
-    keeps all, in full precision. FedatlasError if there is no trace.
+    places: paper/experiment/run/point. licences: of the data sets, by name. FedatlasError if there
+    is no trace.
     """
     if not places:
         raise FedatlasError(f"{output}: not written, as {atlas.path} holds no trace to write")
-    # A table's columns are given ahead of its rows, and memory does not hold all traces. Where the
-    # traces come from a table, its rows alone say which of its columns each has: read twice.
-    present = {name for place in places for name in atlas.variables(place)}
-    numbers = [name for name in _NUMBERS if name in present]
-    schema = _schema(numbers, pa.float64() if records is None else pa.float32())
-    texts = [name for name in schema.names if schema.field(name).type == _TEXT]
-    declared: dict[str, dict[str, Any]] = {}
-    traces: dict[str, list[int]] = {}
+    traces = {place: atlas.dataset(place) for place in places}
+    numbers = [name for name in _NUMBERS if any(name in trace for trace in traces.values())]
+    datasets = {str(atlas.attributes(place.rsplit("/", 2)[0])["dataset"]) for place in places}
+    own = {name: licences.get(name, "not in the catalogue") for name in sorted(datasets)}
+    about = {"fedatlas": json.dumps({"version": __version__, "licences": own})}
+    schema = pa.schema(
+        [_field(name, one.dtype, one.long_name) for name, one in KEYS.items()]
+        + [_field(name, "float64", *_NUMBERS[name][:2]) for name in numbers],
+        about,
+    )
     rows = 0
     with (
         write_atomically(output) as temporary,
+        # By the extremes of numbers, which NaN is none of, DuckDB 2.0 skips rows with NaN.
         pq.ParquetWriter(
-            temporary,
-            schema,
-            compression="zstd",
-            compression_level=9 if records is None else 19,
-            use_dictionary=texts,
-            use_byte_stream_split=numbers,
-            dictionary_pagesize_limit=_DICTIONARY_BYTES,
-            # By the extremes of numbers, which NaN is none of, DuckDB 2.0 skips rows with NaN.
-            write_statistics=list(KEYS),
-        ) as writer,
+            temporary, schema, compression="zstd", write_statistics=list(KEYS)
+        ) as file,
     ):
-        waiting: list[pa.Table] = []
-        for place, trace in _read(atlas, places, records):
-            for outer in (place.rsplit("/", 2)[0], place.rsplit("/", 1)[0]):
-                declared.setdefault(outer, _plain(atlas.attributes(outer)))
-            if atlas.why_stale(place):
-                declared[outer]["stale"] = "yes"
-            declared[place] = _plain(trace.attrs)
-            traces[place] = [rows, trace.sizes["seed"], trace.sizes["record"]]
-            waiting.append(_table(place, trace, declared, schema))
-            rows += len(waiting[-1])
-            if sum(map(len, waiting)) >= ROWS:
-                writer.write_table(pa.concat_tables(waiting).unify_dictionaries())
-                waiting = []
-        if waiting:
-            writer.write_table(pa.concat_tables(waiting).unify_dictionaries())
-        about = _about(schema, declared, licences, records)
-        index = packed_index({"declared": declared, "traces": traces})
-        writer.add_key_value_metadata({ABOUT: json.dumps(about), INDEX: index})
+        for place, trace in traces.items():
+            table = _table(atlas, place, trace.compute(), schema)
+            file.write_table(table)
+            rows += len(table)
     return rows
 
 
-def _read(
-    atlas: Atlas, places: Sequence[str], records: int | None
-) -> Iterator[tuple[str, xr.Dataset]]:
-    for place in places:
-        trace = atlas.dataset(place).load()
-        yield place, trace if records is None else thinned(trace, records)
+def _field(name: str, dtype: str, long_name: str, units: str = "1") -> pa.Field:
+    return pa.field(name, _TYPES[dtype], metadata={"long_name": long_name, "units": units})
 
 
-def _schema(numbers: Sequence[str], number: pa.DataType) -> pa.Schema:
-    """numbers: the costs and measurements that any of the traces has."""
-    keys = [
-        pa.field(name, _TYPES.get(one.dtype, _TEXT), metadata=_described(one.long_name, "1"))
-        for name, one in KEYS.items()
-    ]
-    columns = [
-        pa.field(name, number, metadata=_described(_NUMBERS[name].long_name, _NUMBERS[name].units))
-        for name in numbers
-    ]
-    return pa.schema([*keys, *columns])
-
-
-def _described(long_name: str, units: str) -> dict[str, str]:
-    return {"long_name": long_name, "units": units}
-
-
-def _about(
-    schema: pa.Schema,
-    declared: Mapping[str, Mapping[str, Any]],
-    licences: Mapping[str, str],
-    records: int | None,
-) -> dict[str, Any]:
-    used = {str(own["dataset"]) for place, own in declared.items() if place.count("/") == 1}
-    return {
-        "format": FORMAT,
-        "fedatlas": __version__,
-        "thinned": "" if records is None else THINNED.format(records=records),
-        "units": {field.name: field.metadata[b"units"].decode() for field in schema},
-        "licences": {name: licences.get(name, "not in the catalogue") for name in sorted(used)},
-    }
-
-
-def _table(
-    place: str, trace: xr.Dataset, declared: Mapping[str, Mapping[str, Any]], schema: pa.Schema
-) -> pa.Table:
-    """A row for each seed and record."""
+def _table(atlas: Atlas, place: str, trace: xr.Dataset, schema: pa.Schema) -> pa.Table:
     seeds, records = trace.sizes["seed"], trace.sizes["record"]
+    constant, by_seed = _of_run(atlas, place, trace), _by_seed(trace)
+    columns = []
+    values: Any
+    for field in schema:
+        if field.name in constant:
+            values = [constant[field.name]] * (seeds * records)
+        elif field.name in by_seed:
+            values = [one for one in by_seed[field.name] for _ in range(records)]
+        elif field.name == "record":
+            values = np.tile(trace["record"].to_numpy(), seeds)
+        elif field.name in trace.variables:
+            values = trace[field.name].transpose("seed", "record").to_numpy().ravel()
+        else:
+            values = [None] * (seeds * records)
+        kind = pa.string() if field.type == _TYPES["text"] else field.type
+        column = pa.array(values, kind, from_pandas=False)
+        columns.append(column.dictionary_encode() if kind == pa.string() else column)
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _of_run(atlas: Atlas, place: str, trace: xr.Dataset) -> dict[str, Any]:
     paper, experiment, run, point = place.split("/")
-    own = declared[f"{paper}/{experiment}/{run}"]
-    attributes = declared[place]
-    specification = json.loads(attributes.get("specification", "{}"))
-    numbers = [str(seed) for seed in trace["seed"].to_numpy()]
-    constant = {
+    outer = place.rpartition("/")[0]
+    specification = json.loads(trace.attrs.get("specification", "{}"))
+    usual = atlas.attributes(f"{paper}/{experiment}")["dataset"]
+    return {
         "paper": paper,
         "experiment": experiment,
         "run": run,
         "point": point,
-        "title": run_title(own),
-        "method": attributes.get("algorithm", ""),
-        "selected": own["selected"] == point,
-        "dataset": specification.get("dataset", declared[f"{paper}/{experiment}"]["dataset"]),
+        "title": atlas.title(outer, point),
+        "method": trace.attrs.get("algorithm", ""),
+        "selected": atlas.attributes(outer)["selected"] == point,
+        "dataset": specification.get("dataset", usual),
         "hyper_parameters": canonical_json(specification.get("hyper_parameters", {})),
-        "source_digest": attributes.get("source_digest"),
-        "values_digest": attributes.get("values_digest"),
+        "source_digest": trace.attrs.get("source_digest"),
+        "values_digest": trace.attrs.get("values_digest"),
     }
-    shards, optima = (
-        json.loads(attributes.get(name, "{}")) for name in ("shard_digests", "optima")
+
+
+def _by_seed(trace: xr.Dataset) -> dict[str, list[Any]]:
+    specification, shards, optima = (
+        json.loads(trace.attrs.get(name, "{}"))
+        for name in ("specification", "shard_digests", "optima")
     )
-    tuned = set(map(str, specification.get("tuning_seeds", ())))
-    by_seed = {
-        "seed": trace["seed"].to_numpy().tolist(),
-        "tuning": [seed in tuned for seed in numbers],
-        "status": trace["status"].to_numpy().tolist(),
-        "shard_digest": [shards.get(seed) for seed in numbers],
-        "optimum": [optima.get(seed) for seed in numbers],
-    }
-    columns = []
-    for field in schema:
-        if field.name in constant:
-            values = pa.array([constant[field.name]] * (seeds * records))
-        elif field.name in by_seed:
-            values = pa.array([one for one in by_seed[field.name] for _ in range(records)])
-        elif field.name == "record":
-            values = pa.array(np.tile(trace["record"].to_numpy(), seeds))
-        elif field.name in trace.variables:
-            found = trace[field.name].transpose("seed", "record").to_numpy().ravel()
-            values = pa.array(six_digits(found) if field.type == pa.float32() else found)
-        else:
-            values = pa.nulls(seeds * records)
-        columns.append(_as(values, field.type))
-    return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _as(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    if kind == _TEXT:
-        return values.cast(pa.string()).dictionary_encode()
-    return values.cast(kind)
-
-
-def _plain(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes as JSON takes them."""
+    seeds = trace["seed"].to_numpy().tolist()
+    tuned = set(specification.get("tuning_seeds", ()))
     return {
-        name: value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-        for name, value in attributes.items()
+        "seed": seeds,
+        "tuning": [seed in tuned for seed in seeds],
+        "status": trace["status"].to_numpy().tolist(),
+        "shard_digest": [shards.get(str(seed)) for seed in seeds],
+        "optimum": [optima.get(str(seed)) for seed in seeds],
     }

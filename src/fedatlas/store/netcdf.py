@@ -8,7 +8,7 @@ library sees it. It is no signature: anyone can seal a file.
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,29 +41,36 @@ def write_netcdf(
 
 def read_netcdf(path: Path, file_format: str, what: str) -> xr.Dataset:
     """Load a sealed file of this format; see `open_netcdf`."""
-    with open_netcdf(path, file_format, what) as opened, readable(path, Exception):
-        return opened.load()
+    with open_netcdf(path, file_format, what) as file, readable(path, Exception):
+        return as_dataset(file).load()
 
 
-def open_netcdf(path: Path, file_format: str, what: str) -> xr.Dataset:
-    """Open a sealed file of this format; values are read when they are used.
+def open_netcdf(path: Path, file_format: str, what: str) -> netCDF4.Dataset:
+    """Open a sealed file of this format.
 
     what: the contents, as messages print them ("a trace"). FedatlasError names a file that is
     damaged, of another format, or claims far more values than it can hold.
     """
     check_seal(path)
-    with readable(path, Exception):  # the library can raise anything of what is no netCDF
-        with netCDF4.Dataset(path) as file:
-            found = getattr(file, "format", None)
-            claimed = sum(map(_claimed_bytes, file.variables.values()))
+    # The library can raise anything of what is no netCDF.
+    with readable(path, Exception), ExitStack() as stack:
+        file = stack.enter_context(netCDF4.Dataset(path))
+        claimed = sum(map(_claimed_bytes, file.variables.values()))
         if claimed > max(_MOST_BYTES, _MOST_TIMES * path.stat().st_size):
             raise ValueError(f"claims {claimed} bytes of values, more than 1 GiB and than it holds")
+        found = getattr(file, "format", None)
         if found != file_format:
             raise FedatlasError(
                 f"{path}: is not {what} of this version (its format is {found!r}, expected "
                 f"{file_format!r}). Move it away and run again."
             )
-        return xr.open_dataset(path, engine="netcdf4")
+        stack.pop_all()
+        return file
+
+
+def as_dataset(file: netCDF4.Dataset) -> xr.Dataset:
+    """An open file's data set, of which values are read when they are used."""
+    return xr.open_dataset(xr.backends.NetCDF4DataStore(file))
 
 
 def _claimed_bytes(variable: netCDF4.Variable) -> int:

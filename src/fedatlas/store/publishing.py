@@ -11,6 +11,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import xarray as xr
+
 from fedatlas import __version__
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.verdicts import read_verdicts, verdict_summary, verdicts_to_csv
@@ -18,13 +20,19 @@ from fedatlas.files import canonical_json, write_text
 from fedatlas.markdown import counted, paragraph, text
 from fedatlas.schema.config import Names, is_named, listed
 from fedatlas.schema.models import read_json
+from fedatlas.schema.quantities import COSTS, MEASUREMENTS
 from fedatlas.store.atlas import Atlas
 from fedatlas.store.checksums import NAME as SUMS
 from fedatlas.store.checksums import not_vouched_for, write_sums
 from fedatlas.store.crate import describe_folder, is_published
-from fedatlas.store.export import point_places, stale_points, write_table
-from fedatlas.store.tables import SUFFIX
-from fedatlas.store.views import THINNED
+from fedatlas.store.experiment import (
+    SUFFIX,
+    ExperimentHeading,
+    StoredPoint,
+    join_traces,
+    write_experiment,
+)
+from fedatlas.store.views import THINNED, six_digits, thinned
 
 #: Of a file of thinned traces, so that a repository can hold it.
 MOST_BYTES = 1_000_000
@@ -69,9 +77,9 @@ def publish(atlas: Atlas, experiments: Path, output: Path, publication: Publicat
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=".publish-") as temporary:
         folder = Path(temporary) / "new"
         folder.mkdir()
-        rows = sum(_write_traces(atlas, folder, publication))
+        traces = sum(_write_traces(atlas, folder, publication))
         judged = _write_verdicts(experiments, folder, publication)
-        about = _about(rows, judged, publication)
+        about = _about(traces, judged, publication)
         write_text(folder / "README.md", about)
         write_text(folder / ".gitattributes", "* -text\n")
         describe_folder(folder, publication.citation, publication.published, publication.commit)
@@ -111,14 +119,13 @@ def _swap(folder: Path, output: Path) -> None:
 
 
 def _write_traces(atlas: Atlas, folder: Path, publication: Publication) -> Iterator[int]:
-    """A file for each experiment, or several; yields their numbers of rows."""
-    names = [name for paper in atlas for name in atlas.names(paper) if publication.takes(name)]
-    if not names:
-        held = ", ".join(name for paper in atlas for name in atlas.names(paper))
+    """A file for each experiment, or several; yields their numbers of traces."""
+    there = [place for place in atlas.places() if publication.takes(place.split("/")[1])]
+    if not there:
+        held = ", ".join(dict.fromkeys(place.split("/")[1] for place in atlas.places()))
         raise FedatlasError(f"{atlas.path}: has no experiment that is asked for; it has {held}")
-    by_name = {
-        name: point_places(atlas, [name], all_points=publication.all_points) for name in names
-    }
+    names = dict.fromkeys(place.split("/")[1] for place in there)
+    by_name = {name: atlas.places([name], all_points=publication.all_points) for name in names}
     if not publication.stale:
         _require_fresh(atlas, [place for places in by_name.values() for place in places])
     for name, places in by_name.items():
@@ -138,14 +145,21 @@ def _require_fresh(atlas: Atlas, places: Sequence[str]) -> None:
         )
 
 
+def stale_points(atlas: Atlas, places: Sequence[str]) -> list[str]:
+    """Which of these points are stale, each as experiment/run/point with what has changed."""
+    return [
+        f"{place.partition('/')[2]}: {why}" for place in places if (why := atlas.why_stale(place))
+    ]
+
+
 def _write_parts(
     atlas: Atlas, places: Sequence[str], file: Path, publication: Publication
 ) -> Iterator[int]:
     """One file, or halves of it as long as it is larger than a repository takes."""
-    rows = write_table(atlas, places, file, publication.licences, publication.records)
+    write_experiment(_published(atlas, places, publication), file)
     size = file.stat().st_size
     if publication.records is None or size <= MOST_BYTES:
-        yield rows
+        yield len(places)
         return
     if len(places) == 1:
         raise FedatlasError(
@@ -158,6 +172,36 @@ def _write_parts(
         yield from _write_parts(
             atlas, part, file.with_name(f"{file.stem}-part{number}{SUFFIX}"), publication
         )
+
+
+def _published(atlas: Atlas, places: Sequence[str], publication: Publication) -> xr.Dataset:
+    """The traces at these places, of one experiment; thinned and rounded unless whole."""
+    paper, experiment, *_ = places[0].split("/")
+    declared = atlas.attributes(f"{paper}/{experiment}")
+    records, dataset = publication.records, str(declared["dataset"])
+    heading = ExperimentHeading(
+        paper=paper,
+        experiment=experiment,
+        thinned="" if records is None else THINNED.format(records=records),
+        **declared | {"licence": publication.licences.get(dataset, "not in the catalogue")},
+    )
+    points = []
+    for place in places:
+        run, _, point = place.rpartition("/")
+        own, trace = atlas.attributes(run), atlas.dataset(place).compute()
+        points.append(
+            StoredPoint(
+                trace if records is None else thinned(trace, records),
+                own["title"],
+                own["selected"] == point,
+                atlas.why_stale(place),
+            )
+        )
+    joined = join_traces(heading, points)
+    if records is not None:
+        for name in {*COSTS, *MEASUREMENTS} & {*map(str, joined.variables)}:
+            joined[name] = joined[name].copy(data=six_digits(joined[name].to_numpy()))
+    return joined
 
 
 def _write_verdicts(experiments: Path, folder: Path, publication: Publication) -> str:
@@ -175,7 +219,7 @@ def _write_verdicts(experiments: Path, folder: Path, publication: Publication) -
     return verdict_summary(verdicts)
 
 
-def _about(rows: int, judged: str, publication: Publication) -> str:
+def _about(traces: int, judged: str, publication: Publication) -> str:
     records = publication.records
     kept = (
         "All records in full precision."
@@ -183,11 +227,11 @@ def _about(rows: int, judged: str, publication: Publication) -> str:
         else f"Records are thinned: {THINNED.format(records=records)}."
     )
     holds = paragraph(
-        f"{counted(rows, 'row')}, one for each run, seed and record, in a Parquet file for each "
-        f"experiment. {kept} `verdicts.csv` says how each claim came out ({judged}); "
-        "`selections/` which point of a grid was chosen, with the score of every one that was "
-        f"tried; `{SUMS}` the checksum of every file; `ro-crate-metadata.json` what each file and "
-        "column is."
+        f"{counted(traces, 'trace')}, in a netCDF file for each experiment: costs and measurements "
+        f"over point, seed and record. {kept} `verdicts.csv` says how each claim came out "
+        f"({judged}); `selections/` which point of a grid was chosen, with the score of every one "
+        f"that was tried; `{SUMS}` the checksum of every file; `ro-crate-metadata.json` what each "
+        "file and column is."
     )
     return f"""# Published traces and verdicts
 

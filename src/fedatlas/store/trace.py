@@ -35,12 +35,12 @@ def record_schedule(rounds: int, every: int | Mapping[int, int]) -> np.ndarray:
 
 
 def build_trace(
-    variables: dict[str, np.ndarray],
+    variables: Mapping[str, Any],
     status: list[str],
     seeds: list[int],
-    attributes: dict[str, Any],
+    attributes: Mapping[str, Any],
 ) -> xr.Dataset:
-    """Assemble a trace from arrays (seeds, records) and the outcome of each seed."""
+    """Assemble a trace from arrays or variables (seeds, records) and the outcome of each seed."""
     described = COSTS | MEASUREMENTS
     columns = {
         name: (

@@ -100,11 +100,11 @@ def attack_budgets(privacy_audit: PrivacyAudit, runs: list[RunSpec], output: Pat
     write_text(output, to_csv(tabulate_pairs(runs, privacy_audit)))
 
 
-def tabulate_theory(traces: list[Path], shards: Path, output: Path) -> None:
+def tabulate_theory(traces: Path, shards: Path, output: Path) -> None:
     """Tabulate which theorems cover runs, by how much steps exceed them, what they promise.
 
-    traces: files of one experiment. shards: the folder of all shards. Each row of the table names
-    its theorem.
+    traces: an experiment's, in one file. shards: the folder of all shards. Each row of the table
+    names its theorem.
     """
     from fedatlas.evaluation.steps import read_runs
     from fedatlas.evaluation.theory_table import COLUMNS
