@@ -13,14 +13,16 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from fedatlas.errors import FedatlasError
 
 CHUNK = 1 << 16
 # An entry costs at least this many bytes, so an archive of countless empty files is bounded too.
 ENTRY_BYTES = 512
-OPENERS: dict[str, Callable[..., Any]] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}
+DECODERS: dict[str, Callable[[], Any]] = {"bz2": bz2.BZ2Decompressor, "xz": lzma.LZMADecompressor}
+# How compressed files begin that Python's own readers end too early.
+MAGIC = {b"BZh": "bz2", b"\xfd7zXZ": "xz"}
 # What the system says of a seek to nowhere, and of entries that cannot exist together, such as `a`
 # and `a/b`. bz2 reports damage as an OSError without a number.
 DAMAGE = (None, errno.EINVAL, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
@@ -37,8 +39,46 @@ def decompress_file(source: Path, compression: str, output: Path, limit: int) ->
     limit: the most bytes to write. FedatlasError when there are more, or `source` is damaged;
     `output` is then incomplete.
     """
-    with _explained(source), OPENERS[compression](source, "rb") as stream:
-        _copy(stream, output, limit, limit)
+    with _explained(source), source.open("rb") as file:
+        _copy(_decompressed(file, compression), output, limit, limit)
+
+
+class _Concatenated:
+    """What the streams of a bz2 or xz file hold, one after the other, with zeros between or not.
+
+    Python's own readers end, without an error, at the first thing that starts no stream: at the
+    padding that xz allows between streams, and at a stream whose first bytes are damaged.
+    """
+
+    def __init__(self, file: IO[bytes], compression: str) -> None:
+        self._pieces = self._decoded(file, DECODERS[compression])
+
+    def read(self, size: int = CHUNK) -> bytes:
+        """The next bytes, at most CHUNK of them whatever the size; none at the end."""
+        return next(self._pieces, b"")
+
+    @staticmethod
+    def _decoded(file: IO[bytes], decoder_of: Callable[[], Any]) -> Iterator[bytes]:
+        packed = file.read(CHUNK)
+        while True:
+            decoder = decoder_of()
+            while not decoder.eof:
+                if decoder.needs_input and not (packed := packed or file.read(CHUNK)):
+                    raise EOFError("it ends within a compressed stream")
+                if piece := decoder.decompress(packed, CHUNK):
+                    yield piece
+                packed = b""
+            packed = decoder.unused_data.lstrip(b"\0")
+            while not packed:
+                if not (padded := file.read(CHUNK)):
+                    return
+                packed = padded.lstrip(b"\0")
+
+
+def _decompressed(file: IO[bytes], compression: str) -> IO[bytes]:
+    if compression == "gz":
+        return cast(IO[bytes], gzip.open(file))
+    return cast(IO[bytes], _Concatenated(file, compression))
 
 
 def unpack_archive(
@@ -134,7 +174,7 @@ def _refused(entry: str) -> FedatlasError:
 
 
 def _tar_entries(source: Path) -> Iterator[Entry]:
-    with tarfile.open(source) as archive:
+    with source.open("rb") as file, _opened_tar(file) as archive:
         for member in archive:
             if member.issym() or member.islnk():
                 # A symbolic link leads on from its folder, a hard one from the top.
@@ -147,6 +187,15 @@ def _tar_entries(source: Path) -> Iterator[Entry]:
         # The sum of a compressed stream stands at its end, after the tar's own end.
         while archive.fileobj is not None and archive.fileobj.read(CHUNK):
             pass
+
+
+def _opened_tar(file: IO[bytes]) -> tarfile.TarFile:
+    start = file.read(8)
+    file.seek(0)
+    for magic, compression in MAGIC.items():
+        if start.startswith(magic):
+            return tarfile.open(fileobj=_decompressed(file, compression), mode="r|")
+    return tarfile.open(fileobj=file)
 
 
 def _zip_entries(source: Path) -> Iterator[Entry]:
