@@ -92,6 +92,32 @@ def test_the_trial_leaves_no_trace(add):
 
 # ------------------------------------------------------------------------------ faulty ones
 
+MODULE = """
+import random
+
+import torch
+from torch import nn
+
+
+class Network(nn.Module):
+    def __init__(self, outputs):
+        super().__init__()
+        self.last = nn.Linear(16, outputs)
+        {constant}
+
+    def forward(self, x):
+        {forward}
+
+
+def build(shape, outputs):
+    return Network(outputs)
+"""
+MASKED = "return self.last(x.flatten(1) * self.mask)"
+
+
+def module(forward: str, constant: str = "") -> str:
+    return MODULE.format(forward=forward, constant=constant)
+
 
 @pytest.mark.parametrize(
     ("result", "expected"),
@@ -135,26 +161,6 @@ def test_a_fault_is_one_clear_error(add, result, expected):
         checked_build(add("faulty", result), SHAPE, 3)
 
 
-MODULE = """
-import random
-
-import torch
-from torch import nn
-
-
-class Network(nn.Module):
-    def __init__(self, outputs):
-        super().__init__()
-        self.last = nn.Linear(16, outputs)
-
-    def forward(self, x):
-        {}
-
-
-def build(shape, outputs):
-"""
-
-
 @pytest.mark.parametrize(
     ("forward", "expected"),
     [
@@ -172,44 +178,27 @@ def build(shape, outputs):
         ("return self.last(x.flatten(1)) / 0", "gives outputs that are NaN or infinite"),
         ("return self.last(x.flatten(1)) + (x - x).log().sum()", "that are NaN or infinite"),
         ("raise NotImplementedError('not yet')", "does not take samples .*: not yet"),
+        ("return self.lost(x)", None),  # an error of the programmer's own keeps its traceback
     ],
 )
 def test_a_faulty_forward_pass_is_one_clear_error(add, forward, expected):
-    name = add("faulty", "return Network(outputs)", MODULE.format(forward))
-    with pytest.raises(FedatlasError, match=f"^network 'faulty'.*{expected}"):
+    name = add("faulty", "", module(forward))
+    error, start = (FedatlasError, "^network 'faulty'.*") if expected else (AttributeError, "lost")
+    with pytest.raises(error, match=f"{start}{expected or ''}"):
         checked_build(name, SHAPE, 2)
 
 
 def test_a_network_may_take_positive_samples_only(add):
-    forward = "return self.last(x.flatten(1).sqrt())"
-    assert checked_build(add("roots", "return Network(outputs)", MODULE.format(forward)), SHAPE, 2)
-
-
-CONSTANTS = """
-import torch
-from torch import nn
-
-
-class Network(nn.Module):
-    def __init__(self, outputs):
-        super().__init__()
-        self.last = nn.Linear(16, outputs)
-        {}
-
-    def forward(self, x):
-        {}
-
-
-def build(shape, outputs):
-"""
-MASKED = "return self.last(x.flatten(1) * self.mask)"
+    assert checked_build(
+        add("roots", "", module("return self.last(x.flatten(1).sqrt())")), SHAPE, 2
+    )
 
 
 def test_a_constant_buffer_is_part_of_the_network_and_not_of_its_parameters(add):
     for persistent in (True, False):
         constant = f"self.register_buffer('mask', torch.arange(16.0), persistent={persistent})"
-        text = CONSTANTS.format(constant, MASKED)
-        build = checked_build(add(f"masked{persistent}", "return Network(outputs)", text), SHAPE, 2)
+        name = add(f"masked{persistent}", "", module(MASKED, constant))
+        build = checked_build(name, SHAPE, 2)
         for vectorised in (True, False):
             network = BatchedNetwork(build, torch.device("cpu"), vectorised=vectorised)
             assert network.dimension == 16 * 2 + 2 and network.statistics == 0
@@ -241,14 +230,8 @@ def test_a_constant_buffer_is_part_of_the_network_and_not_of_its_parameters(add)
     ],
 )
 def test_other_tensors_are_refused(add, constant, forward, expected):
-    name = add("faulty", "return Network(outputs)", CONSTANTS.format(constant, forward))
+    name = add("faulty", "", module(forward, constant))
     with pytest.raises(FedatlasError, match=f"^network 'faulty'.*{expected}"):
-        checked_build(name, SHAPE, 2)
-
-
-def test_an_error_of_the_programmers_own_keeps_its_traceback(add):
-    name = add("faulty", "return Network(outputs)", MODULE.format("return self.lost(x)"))
-    with pytest.raises(AttributeError, match="lost"):
         checked_build(name, SHAPE, 2)
 
 

@@ -14,7 +14,6 @@ from sklearn.preprocessing import OneHotEncoder
 from catalogue_entry import PUBLISHED, written
 from fedatlas.data.formats import read_raw
 from fedatlas.data.formats.csv import CsvTable, OneHot, read_csv
-from fedatlas.data.reading import UnknownLabel
 from fedatlas.errors import FedatlasError
 
 SIGNS = {0: -1.0, 1: 1.0}
@@ -82,29 +81,32 @@ def test_a_count_that_is_not_listed_is_the_next_listed_below(tmp_path, count, po
     assert samples.features[0, 4:].tolist() == np.eye(3)[position].tolist()
 
 
+def failure(tmp_path, content, table=TABLE, labels=SIGNS):
+    """The error, which starts with the file, without its place."""
+    path = written(tmp_path / "t", content)
+    with pytest.raises(FedatlasError) as caught:
+        read_csv(path, table, labels)
+    assert str(caught.value).startswith(f"{path}:")
+    return str(caught.value).removeprefix(f"{path}:")
+
+
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
-        ("2,1,3,x", "3: 4 fields, but the header has 5; is the line cut short?"),
+        ("2,1,3,x", "3: 4 fields, but the header has 5"),
         ("2,1,3,x,1,9", "3: 6 fields, but the header has 5"),
         ("", "3: the line is blank"),
         (" ", "3: the line is blank"),
-        ("2,1,3,x\0,1", r"3: column 'c': 'x\x00' is not one of the values"),
-        ('2,1,3,"x,1', "3: is not CSV text: unexpected end of data; 'quoting: none'"),
-        ('2,1,3,"x"y,1', "3: is not CSV text: ',' expected after '\"'; 'quoting: none'"),
-        (b"2,1,3,\xff,1", "3: is not UTF-8 text"),
-        ("2,1,abc,x,1", "3: column 'a': 'abc' is not a finite number"),
-        ("2,1,1_0,x,1", "3: column 'a': '1_0' is not a finite number"),
-        ("2,1,\uff11,x,1", "3: column 'a': '\uff11' is not a finite number"),
-        ("2,1,nan,x,1", "3: column 'a': 'nan' is not a finite number"),
-        ("2,1,-inf,x,1", "3: column 'a': '-inf' is not a finite number"),
+        ("2,1,3,x\0,1", r"3: column 'c': 'x\x00' is not one of"),
+        ('2,1,3,"x,1', "3: is not CSV text: unexpected end of data"),
+        ('2,1,3,"x"y,1', "3: is not CSV text: ',' expected after '\"'"),
+        (b"2,1,3,\xff,1", " is not UTF-8 text"),
+        *((f"2,1,{a},x,1", f"3: column 'a': '{a}'") for a in ("abc", "1_0", "\uff11", "nan")),
+        *((f"2,1,{a},x,1", f"3: column 'a': '{a}'") for a in ("-inf", "1e400")),
         ("2,1," + "9" * 5000 + ",x,1", "3: column 'a': '9"),
-        ("2,1,1e400,x,1", "3: column 'a': '1e400' is not a finite number"),
-        ("2,1,3,w,1", '3: column \'c\': \'w\' is not one of the values: "x", "y", "z"'),
-        ("2,1,3,x,-1", "3: column 'n': '-1' is not a number from 0 on"),
-        ("2,1,3,x,inf", "3: column 'n': 'inf' is not a finite number"),
-        ("2,1,3,x,few", "3: column 'n': 'few' is not a finite number"),
-        ("2,2,3,x,1", "3: column 'y': '2' is not one of the allowed labels: 0, 1"),
+        ("2,1,3,w,1", "3: column 'c': 'w' is not one of those under 'values'"),
+        *((f"2,1,3,x,{n}", f"3: column 'n': '{n}' is not a num") for n in ("-1", "inf", "few")),
+        ("2,2,3,x,1", "3: column 'y': '2' is not one of those under 'labels'"),
         ("2,1,NA,x,1", "3: column 'a' lacks a value; 'drop_missing: true'"),
         ("2,,3,x,1", "3: column 'y' lacks a value"),
         ("2,1,3,x, ", "3: column 'n' lacks a value"),
@@ -112,45 +114,31 @@ def test_a_count_that_is_not_listed_is_the_next_listed_below(tmp_path, count, po
 )
 def test_a_malformed_row_is_named_with_its_line_and_column(tmp_path, row, problem):
     row = row if isinstance(row, bytes) else row.encode()
-    path = written(tmp_path / "t", b"id,y,a,c,n\n1,1,2,x,0\n" + row + b"\n3,0,2,x,0\n")
-    with pytest.raises(FedatlasError) as caught:
-        read_csv(path, TABLE, SIGNS)
-    assert str(caught.value).startswith(f"{path}:{problem}")
+    content = b"id,y,a,c,n\n1,1,2,x,0\n" + row + b"\n3,0,2,x,0\n"
+    assert failure(tmp_path, content).startswith(problem)
 
 
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("", ": is empty"),
-        ("\ufeff", ": is empty"),
-        ("\n\n", ": is empty"),
-        (HEADER, ": holds no samples"),
-        ("id,y,a,c\n1,1,2,x\n", ":1: column 'n' is missing; the header has: id, y, a, c"),
-        ("id,y,a,c,n,a\n1,1,2,x,0,3\n", ":1: column 'a' occurs twice"),
-        ("id,y,a,c,n,m\n1,1,2,x,0,3\n", ":1: column 'm' is not in the catalogue"),
-        ("id,id,y,a,c,n\n1,1,1,2,x,0\n1,1,1,1", ":3: 4 fields, but the header has 6"),
-        (HEADER.encode("utf-16"), ":1: is not UTF-8 text"),
+        ("", " is empty"),
+        ("\ufeff", " is empty"),
+        ("\n\n", " is empty"),
+        (HEADER, " holds no samples"),
+        ("id,y,a,c\n1,1,2,x\n", "1: columns 'n' are missing"),
+        ("id,y,a,c,n,a\n1,1,2,x,0,3\n", "1: columns 'a' occur twice"),
+        ("id,y,a,c,n,m\n1,1,2,x,0,3\n", "1: columns 'm' are not in the catalogue"),
+        ("id,y,A,c,n\n1,1,2,x,0\n", "1: columns 'a' are missing; columns 'A' are not"),
+        (
+            "id;y;a;c;n\n1;1;2;x;0\n",
+            "1: columns 'y', 'a', 'c', 'n', 'id' are missing; columns 'id;",
+        ),
+        ("id,id,y,a,c,n\n1,1,1,2,x,0\n1,1,1,1", "3: 4 fields, but the header has 6"),
+        (HEADER.encode("utf-16"), " is not UTF-8 text"),
     ],
 )
 def test_a_wrong_file_or_header_is_named(tmp_path, content, problem):
-    path = written(tmp_path / "t", content)
-    with pytest.raises(FedatlasError) as caught:
-        read_csv(path, TABLE, SIGNS)
-    assert str(caught.value).startswith(f"{path}{problem}")
-
-
-def test_a_misspelt_column_is_told_beside_the_one_that_is_meant(tmp_path):
-    path = written(tmp_path / "t", "id,y,a,colour,n\n1,1,2,x,0\n")
-    table = CsvTable.model_validate(
-        {"label": "y", "numeric": ["a", "n"], "ignore": ["id", "color"]}
-    )
-    with pytest.raises(FedatlasError) as caught:
-        read_csv(path, table, SIGNS)
-    assert str(caught.value).splitlines() == [
-        f"{path}:1: column 'color' is missing; similar: colour; "
-        "the header has: id, y, a, colour, n",
-        f"{path}:1: column 'colour' is not in the catalogue",
-    ]
+    assert failure(tmp_path, content).startswith(problem)
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
@@ -159,12 +147,6 @@ def test_fields_are_divided_by_the_declared_delimiter(tmp_path, delimiter):
     table = changed(drop_missing=True, delimiter=delimiter)
     samples = read_csv(written(tmp_path / "t", text), table, SIGNS)
     assert samples.features.tolist() == [[-2.5, 0, 0, 1, 1, 0, 0]]
-
-
-def test_another_delimiter_than_the_declared_one_is_suspected(tmp_path):
-    path = written(tmp_path / "t", "id;y;a;c;n\n1;1;2;x;0\n")
-    with pytest.raises(FedatlasError, match=r"t:1: the header is one field, 'id;y;a;c;n'; state"):
-        read_csv(path, TABLE, SIGNS)
 
 
 def test_a_missing_file_is_named(tmp_path):
@@ -180,10 +162,8 @@ def test_rows_that_lack_a_value_are_left_out_where_that_is_declared(tmp_path, ca
     assert samples.sample_id.tolist() == [0, 1]
     assert "t: 'drop_missing: true' leaves out 3 of 5 rows, which lack a value: " in caplog.text
     assert "'y' in 1, 'a' in 1, 'c' in 1" in caplog.text
-    with pytest.raises(FedatlasError, match="t: every row lacks a value"):
-        read_csv(
-            written(tmp_path / "t", f"{HEADER}\n1,1,NA,x,0\n"), changed(drop_missing=True), None
-        )
+    none = failure(tmp_path, f"{HEADER}\n1,1,NA,x,0\n", changed(drop_missing=True))
+    assert none == " every row lacks a value"
 
 
 letters = st.text(string.ascii_letters + " ,'\"é", min_size=1, max_size=5).filter(
@@ -224,10 +204,14 @@ def test_the_encoding_is_that_of_scikit_learn(tmp_path, data):
     assert table.feature_names == ["number", *encoded, "pair=q"]
 
 
+def small(**table):
+    """A table with a label y and a number a, unless more is given."""
+    return CsvTable.model_validate({"label": "y", "numeric": ["a"], **table})
+
+
 def read(tmp_path, text, labels=None, **table):
-    """Labels and features of a file with a label y and a number a, unless the table says more."""
-    declared = CsvTable.model_validate({"label": "y", "numeric": ["a"], **table})
-    samples = read_csv(written(tmp_path / "t", text), declared, labels)
+    """Labels and features of a file of a small table."""
+    samples = read_csv(written(tmp_path / "t", text), small(**table), labels)
     return samples.label.tolist(), samples.features.tolist()
 
 
@@ -238,12 +222,11 @@ def test_quoted_values_are_texts_and_bare_ones_numbers(tmp_path):
     _, features = read(tmp_path, text, numeric=[], one_hot=[codes])
     assert [row.index(1) for row in features] == [0, 1, 2, 3, 3, 3, 4, 4, 5, 1]
     for other in ("3.100", "100"):
-        hint = f"t:2: column 'v': '{other}' is not .*; a number is listed without quotes to be"
-        with pytest.raises(FedatlasError, match=hint):
+        with pytest.raises(FedatlasError, match=f"t:2: column 'v': '{other}' is not one of"):
             read(tmp_path, f"y,v\n0,{other}\n", numeric=[], one_hot=[codes])
     labels = {"01": 1.0, 1: -1.0}
     assert read(tmp_path, "y,a\n01,0\n1,0\n1.0,0\n", labels)[0] == [1, -1, -1]
-    with pytest.raises(FedatlasError, match=r"column 'y': '1.0' is not one of the allowed labels"):
+    with pytest.raises(FedatlasError, match=r"column 'y': '1.0' is not one of"):
         read(tmp_path, "y,a\n1.0,0\n", {"0": -1.0, "1": 1.0})
 
 
@@ -306,44 +289,30 @@ def test_what_is_listed_is_a_value_though_it_looks_missing(tmp_path):
     assert [row.index(1) for row in features] == [1, 0, 2, 3]
 
 
-@pytest.mark.parametrize("code", ["?", "NaN", "null", "n/a", "-"])
-def test_a_usual_code_is_not_advised_to_be_a_label(tmp_path, code):
-    for labels, text in ((SIGNS, f"y,a\n{code},1\n"), (None, f"y,a\n1,{code}\n")):
-        with pytest.raises(FedatlasError, match="; list it as 'missing' under 'csv' if") as caught:
-            read(tmp_path, text, labels)
-        assert not isinstance(caught.value, UnknownLabel)
-
-
 def test_decimal_commas(tmp_path):
     text = "y;a\n0,5;-1,25e2\n2;,5\n"
     assert read(tmp_path, text, delimiter=";", decimal=",") == ([0.5, 2], [[-125], [0.5]])
     for number in ("1.5", "1.234,5", "1,2,3"):
-        with pytest.raises(FedatlasError, match=f"'{number}' is not a finite number"):
-            read(tmp_path, f"y;a\n0;{number}\n", delimiter=";", decimal=",")
-    with pytest.raises(FedatlasError, match="'0,5' is not a finite number; state 'decimal: \",\"'"):
-        read(tmp_path, text, delimiter=";")
+        table = small(delimiter=";", decimal=",")
+        assert f"'{number}' is not" in failure(tmp_path, f"y;a\n0;{number}\n", table, None)
+    assert "2: column 'y': '0,5'" in failure(tmp_path, text, small(delimiter=";"), None)
 
 
 def test_ignored_columns_may_share_a_name(tmp_path):
     assert read(tmp_path, "x\ty\ta\tx\n9\t1\t2\t9\n", delimiter="\t", ignore=["x"]) == ([1], [[2]])
     assert read(tmp_path, "y|a||\n1|2||\n", delimiter="|", ignore=[""]) == ([1], [[2]])
-    with pytest.raises(FedatlasError, match="t:2: 3 fields, but the header has 2; end the header"):
-        read(tmp_path, "y,a\n1,2,\n")
+    assert failure(tmp_path, "y,a\n1,2,\n", small()).startswith("2: 3 fields, but the header has 2")
 
 
 def test_quoted_fields_hold_line_breaks_and_lines_are_still_counted(tmp_path):
     note = 'y,a,note\n1,1,"two\r\nor ""three"",\nlines"\n0,2,x\n'
     table = {"ignore": ["note"]}
     assert read(tmp_path, note, **table) == ([1, 0], [[1], [2]])
-    for row, problem in (
-        ("1,x,z", "column 'a': 'x'"),
-        ("1,2", "2 fields"),
-        ("1,,z", "column 'a' l"),
-    ):
-        with pytest.raises(FedatlasError, match=f"t:6: {problem}"):
-            read(tmp_path, f"{note}{row}\n", **table)
-    with pytest.raises(FedatlasError, match="t:6: is not CSV text"):
-        read(tmp_path, f'{note}1,2,"open\n3,4,x\n', **table)
+    bad = {"1,x,z": "column 'a': 'x'", "1,2": "2 fields", "1,,z": "column 'a' l"}
+    for row, problem in bad.items():
+        assert failure(tmp_path, f"{note}{row}\n", small(**table), None).startswith(f"6: {problem}")
+    unclosed = failure(tmp_path, f'{note}1,2,"open\n3,4,x\n', small(**table), None)
+    assert unclosed.startswith("6: is not CSV text")
 
 
 def test_quotes_may_be_plain_characters(tmp_path):
@@ -352,10 +321,7 @@ def test_quotes_may_be_plain_characters(tmp_path):
     table = {"ignore": ["note"], "quoting": "none"}
     text = 'y,a,note\n1,1,"big" nail\n0,2,"\n'
     assert read(tmp_path, text, **table) == ([1, 0], [[1], [2]])
-    with pytest.raises(
-        FedatlasError, match=r"t:2: is not CSV text: .*; 'quoting: none' under 'csv'"
-    ):
-        read(tmp_path, text, ignore=["note"])
+    assert "'quoting: none'" in failure(tmp_path, text, small(ignore=["note"]), None)
 
 
 def test_fields_may_be_long(tmp_path):
@@ -370,11 +336,8 @@ def test_text_may_be_of_a_declared_encoding(tmp_path, encoding):
     one_hot = [{"column": "city", "values": [other, city]}]
     found = read(tmp_path, text, numeric=[], one_hot=one_hot, encoding=encoding)
     assert found == ([1, 0], [[1], [0]])
-    if encoding != "utf-16":
-        with pytest.raises(
-            FedatlasError, match=r"t:2: is not UTF-8 text: .*; state its 'encoding'"
-        ):
-            read(tmp_path, text, numeric=[], one_hot=one_hot)
+    undeclared = failure(tmp_path, text, small(numeric=[], one_hot=one_hot))
+    assert "is not UTF-8 text" in undeclared and "'encoding'" in undeclared
 
 
 def test_a_file_may_lack_a_header_line(tmp_path):
@@ -382,20 +345,9 @@ def test_a_file_may_lack_a_header_line(tmp_path):
     work = {"column": "work", "values": ["Private", "Gov"]}
     table = {"one_hot": [work], "header": ["a", "work", "y"]}
     assert read(tmp_path, text, **table) == ([1, 0], [[39, 1], [50, 0]])
-    with pytest.raises(FedatlasError, match="t:2: column 'a': 'x' is not a finite"):
-        read(tmp_path, "1,Gov,1\nx,Gov,1\n", **table)
-    with pytest.raises(FedatlasError, match=r"t:1: none of the declared .* no header line, list"):
-        read(tmp_path, text, one_hot=[work])
-    with pytest.raises(FedatlasError, match="t: holds no samples"):
-        read(tmp_path, "\n", **table)
-
-
-def test_a_line_for_excel_is_named(tmp_path):
-    for delimiter in (";", ","):
-        with pytest.raises(
-            FedatlasError, match=r"t:1: 'sep=.* is for Excel alone: remove the line"
-        ):
-            read(tmp_path, f"sep={delimiter}\ny;a\n1;2\n", delimiter=delimiter)
+    for content, problem in {"1,Gov,1\nx,Gov,1\n": "2: column 'a': 'x'", "\n": " holds no"}.items():
+        assert failure(tmp_path, content, small(**table), None).startswith(problem)
+    assert "'header'" in failure(tmp_path, text, small(one_hot=[work]), None)
 
 
 GIVE_ME_SOME_CREDIT = """\

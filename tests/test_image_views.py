@@ -295,7 +295,7 @@ def test_modelnet40_is_as_published_but_for_its_size():
         ({"image_views": {"folder": TOP, "classes": ["a", "b", "../c"]}}, "must have the form"),
         ({"image_views": {"folder": "../a", "classes": CLASSES}}, "plain relative path"),
         ({"splits": {"train": {"files": [{"path": "a.png"}]}}}, "takes one archive to 'unpack'"),
-        ({"normalise": {"mean": [0.5], "deviation": [0.5]}}, "of 1 channels, 'shape' has 3"),
+        ({"normalise": {"mean": [0.5], "deviation": [0.5]}}, "has 1 channels, 'shape' 3"),
     ],
 )
 def test_a_wrong_entry_is_refused(changes, problem):

@@ -1,6 +1,5 @@
 """MIMIC-III's benchmark: folders as its scripts leave them, with made values, and broken ones."""
 
-import math
 import pickle
 from pathlib import Path
 
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 
 from catalogue_entry import PUBLISHED, tiny
 from fedatlas.data.formats import read_raw
-from fedatlas.data.prepare import prepare, read_prepared
 from fedatlas.errors import FedatlasError
 
 HEADER = (
@@ -40,8 +38,6 @@ NORMAL = [
     *("0.0", "59.0", "0.21", "4 Spontaneously", "6 Obeys Commands", "15", "5 Oriented"),
     *("128.0", "86", "170.0", "77.0", "98.0", "19", "118.0", "36.6", "81.0", "7.4"),
 ]
-WIDTHS = [len(CATEGORIES.get(channel, "x")) for channel in range(17)]
-NUMBERS = [sum(WIDTHS[:channel]) for channel in range(17) if channel not in CATEGORIES]
 
 Stay = list[tuple[str, list[str]]]
 """The lines of a stay: a time and 17 fields."""
@@ -111,10 +107,12 @@ def write_benchmark(
     return folder
 
 
+RAW = {"path": "mimic3/a.tar.gz", "unpack": "tar", "login": "ask"}
+
+
 def benchmark_set(**changes):
-    raw = {"path": "mimic3/a.tar.gz", "unpack": "tar", "login": "ask"}
-    splits = {"train": {"files": [raw]}, "test": {"files": [raw]}}
-    plain = {"features": 3648, "shape": (48, 76), "standardise": True, "splits": splits}
+    splits = {"train": {"files": [RAW]}, "test": {"files": [RAW]}}
+    plain = {"features": 3648, "shape": (48, 76), "splits": splits}
     return tiny(format="mimic3", **plain | changes)
 
 
@@ -199,23 +197,6 @@ def test_numbers_of_categories_are_compared_as_numbers(tmp_path):
     hours = read_one(tmp_path, line(0.5, c0="1", c5="15.0"), line(1.5, c0="0", c5="3.0"))
     assert hours[:2, :2].tolist() == [[0, 1], [1, 0]]
     assert hours[:2, 24:37].argmax(axis=1).tolist() == [4, 6]
-
-
-def test_numbers_are_normalised_by_the_statistics_of_train(folder, tmp_path):
-    prepare(benchmark_set(), "train", [folder], tmp_path / "train")
-    prepare(benchmark_set(), "test", [folder], tmp_path / "test", train=tmp_path / "train")
-    raw = {name: by_hour(read_raw(benchmark_set(), name, [folder])) for name in ("train", "test")}
-    for split in ("train", "test"):
-        samples, metadata = read_prepared(tmp_path / split)
-        assert metadata["shape"] == [48, 76] and metadata["layout"] == "tensor"
-        assert samples.features.dtype == np.float32
-        expected = raw[split].astype(np.float64)
-        for column in NUMBERS:
-            values = raw["train"][:, :, column].astype(np.float64).ravel().tolist()
-            mean = math.fsum(values) / len(values)
-            deviation = math.sqrt(math.fsum((x - mean) ** 2 for x in values) / len(values))
-            expected[:, :, column] = (expected[:, :, column] - mean) / deviation
-        np.testing.assert_allclose(by_hour(samples), expected, rtol=3e-6, atol=2e-6)
 
 
 def test_pickles_beside_the_data_are_left_alone(folder):
@@ -366,14 +347,9 @@ def test_the_benchmark_of_the_catalogue_is_as_published():
         ({"labels": None}, "must map to -1 and 1"),
         ({"task": "regression", "labels": None}, "time series have 'task: binary'"),
         ({"splits": {"train": {"files": [{"path": "a.csv"}]}}}, "takes one archive to 'unpack'"),
+        ({"splits": {"val": {"files": [RAW]}}}, "'val': 'format: mimic3' has the splits"),
     ],
 )
 def test_a_wrong_entry_is_refused(changes, problem):
     with pytest.raises(FedatlasError, match=problem):
         benchmark_set(**changes)
-
-
-def test_other_splits_are_refused():
-    splits = benchmark_set().model_dump()["splits"]
-    with pytest.raises(FedatlasError, match="'val': 'format: mimic3' has the splits"):
-        benchmark_set(splits={**splits, "val": splits["train"]})

@@ -1,7 +1,6 @@
 """What errors about raw files say that their user is to do."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -11,10 +10,8 @@ from fedatlas.data.prepare import prepare
 from fedatlas.errors import FedatlasError
 
 OWN = {"path": "libsvm/own"}
-CSV = {"format": "csv", "features": 1, "csv": {"label": "y", "numeric": ["a"]}}
 SHARED = {"path": "libsvm/own", "urls": ["https://example.org/own"]}
 ZIPPED = OWN | {"archive": {"path": "own.zip", "unpack": "zip"}, "member": "rows"}
-CLASSES = {"task": "multiclass", "classes": 3, "labels": None}
 
 
 def told(tmp_path, content, file, **changes):
@@ -23,9 +20,7 @@ def told(tmp_path, content, file, **changes):
     raw = [written(tmp_path / "copy", content)]
     with (
         pytest.raises(FedatlasError) as caught,
-        with_remedies(
-            dataset, "train", raw, Path("datasets.yaml"), tmp_path / "mirror", tmp_path / "lock"
-        ),
+        with_remedies(dataset.split("train").files, raw, tmp_path / "mirror", tmp_path / "lock"),
     ):
         prepare(dataset, "train", raw, tmp_path / "out.parquet")
     return str(caught.value).replace(f"{tmp_path}/", "").splitlines()
@@ -60,25 +55,3 @@ def test_a_malformed_file_is_traced_to_where_it_is_to_be_mended(tmp_path, file, 
     if remedy:
         wrong = {"splits": {"train": {"files": [file], "rows": 9}}}
         assert told(tmp_path, "1 1:1\n0 1:2\n", file, **wrong)[1:] == remedy
-
-
-@pytest.mark.parametrize(
-    ("content", "changes", "added"),
-    [
-        ("0 1:1\n2 1:2\n", {}, "with its meaning, -1 or 1, such as 2: 1, or mend the file"),
-        ("y,a\n0,1\nyes,2\n", CSV, 'with its meaning, -1 or 1, such as "yes": 1, or mend'),
-        ("y,a\ncat,1\n", {**CSV, **CLASSES}, 'meaning, a class from 0 to 2, such as "cat": 0'),
-        ("y,a\n010,1\n", {**CSV, **CLASSES, "labels": {9: 0}}, 'such as "010": 0'),
-        ("5 1:1\n", CLASSES, "meaning, a class from 0 to 2, such as 5: 0"),
-    ],
-)
-def test_an_unknown_label_is_to_be_listed_in_the_catalogue(tmp_path, content, changes, added):
-    _, remedy, _ = told(tmp_path, content, OWN, **changes)
-    place = "datasets.yaml: data set 'tiny', key 'labels': add the label "
-    assert remedy.startswith(place) and added in remedy
-
-
-def test_labels_of_a_regression_are_not_to_be_listed(tmp_path):
-    lines = told(tmp_path, "y,a\nmany,1\n", OWN, **CSV, task="regression", labels=None)
-    assert lines[0] == "copy:2: column 'y': 'many' is not a finite number"
-    assert len(lines) == 2 and "mirror/libsvm/own" in lines[1]

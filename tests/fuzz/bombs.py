@@ -163,7 +163,7 @@ def tar_of_zeros(folder: Path) -> Read:
 EXPECTED: dict[Callable[[Path], Read], str] = {
     idx_of_four_billion_images: "its header promises 4294967295 samples",
     libsvm_index_of_a_quintillion: "feature index 1000000000000000000, but 3 features",
-    csv_of_a_million_columns: "column 'y' occurs twice",
+    csv_of_a_million_columns: "columns 'y' occur twice",
     png_of_eighty_megapixels: "10000 × 8000 pixels are too many",
     jpeg_of_four_gigapixels: "decompression bomb",
     checkpoint_of_a_quintillion_values: "",

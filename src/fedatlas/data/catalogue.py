@@ -1,6 +1,5 @@
 """The catalogue of data sets, and what to do where a raw file is not as it says."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,7 +7,6 @@ from pathlib import Path
 from fedatlas.data.datasets import Dataset
 from fedatlas.data.formats import dataset_of
 from fedatlas.data.raw_files import LOCK, RawFile, recorded_sums
-from fedatlas.data.reading import UnknownLabel, as_listed
 from fedatlas.errors import FedatlasError, similar
 from fedatlas.schema.models import read_yaml
 
@@ -16,13 +14,10 @@ from fedatlas.schema.models import read_yaml
 class Catalogue(dict[str, Dataset]):
     """The data sets of catalogue files, by name."""
 
-    def __init__(
-        self, paths: Sequence[Path], datasets: Mapping[str, Dataset], described: Mapping[str, Path]
-    ) -> None:
-        """paths: the files, as errors name them. described: which of them has a data set."""
+    def __init__(self, paths: Sequence[Path], datasets: Mapping[str, Dataset]) -> None:
+        """paths: the files, as errors name them."""
         super().__init__(datasets)
         self.paths = paths
-        self.described = described
 
     def __missing__(self, name: str) -> Dataset:
         """Raise FedatlasError, which names the known ones."""
@@ -76,47 +71,26 @@ def load_catalogue(*paths: Path) -> Catalogue:
     ]
     if problems:
         raise FedatlasError("\n".join(problems))
-    return Catalogue(paths, datasets, where)
+    return Catalogue(paths, datasets)
 
 
 @contextmanager
 def with_remedies(
-    dataset: Dataset,
-    split: str,
-    raw: Sequence[Path],
-    described: Path,
-    mirror: Path | None,
-    lock: Path = LOCK,
+    files: Sequence[RawFile], raw: Sequence[Path], mirror: Path | None, lock: Path = LOCK
 ) -> Iterator[None]:
-    """End the message of a FedatlasError about raw files with what to do.
+    """End the message of a FedatlasError about copies of raw files with which file to mend.
 
-    raw: the split's files as they were read. described: the catalogue's file with the data set.
-    mirror: the folder that files may have been copied from. lock: the recorded checksums.
+    raw: the copies. mirror: the folder that they may come from. lock: the recorded checksums.
     """
     try:
         yield
     except FedatlasError as error:
-        files = zip(raw, dataset.split(split).files, strict=False)
         remedies = [
             _remedy_for_copy(copy, raw_file, mirror, lock)
-            for copy, raw_file in files
+            for copy, raw_file in zip(raw, files, strict=False)
             if str(copy) in str(error)
         ]
-        if isinstance(error, UnknownLabel) and dataset.task != "regression":
-            remedies.insert(0, _remedy_for_label(dataset, error.label, described))
         raise FedatlasError("\n".join([str(error), *filter(None, remedies)])) from error
-
-
-def _remedy_for_label(dataset: Dataset, label: str, described: Path) -> str:
-    """Text: where the data set's labels are listed, and what to add there."""
-    # In quotes unless YAML reads it as it is written, as it does not read 010.
-    raw = label if re.fullmatch(r"-?(0|[1-9][0-9]*)", label) else as_listed(label)
-    binary = dataset.classes is None
-    meaning = "-1 or 1" if binary else f"a class from 0 to {(dataset.classes or 0) - 1}"
-    return (
-        f"{described}: data set '{dataset.name}', key 'labels': add the label with its meaning, "
-        f"{meaning}, such as {raw}: {1 if binary else 0}, or mend the file"
-    )
 
 
 def _remedy_for_copy(copy: Path, raw_file: RawFile, mirror: Path | None, lock: Path) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import (
+    AfterValidator,
     Field,
     StringConstraints,
     field_serializer,
@@ -20,14 +21,7 @@ from pydantic import (
 
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.raw_files import RawFile, Text, Url
-from fedatlas.data.reading import (
-    Raw,
-    UnknownLabel,
-    as_listed,
-    as_numbers,
-    mapped,
-    require_listable,
-)
+from fedatlas.data.reading import Raw, as_listed, as_numbers, mapped, told_apart
 from fedatlas.data.scaling import Scaling, scaling_of
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.models import Model
@@ -44,6 +38,13 @@ def require_distinct(kind: str, names: Iterable[str]) -> None:
 
 #: What a split's raw files may be.
 Files = Literal["no files", "one file", "two files", "files", "one archive to 'unpack'"]
+FITS: dict[Files, Callable[[tuple[RawFile, ...]], bool]] = {
+    "no files": lambda files: not files,
+    "one file": lambda files: len(files) == 1,
+    "two files": lambda files: len(files) == 2,
+    "files": bool,
+    "one archive to 'unpack'": lambda files: len(files) == 1 and files[0].unpack is not None,
+}
 
 
 class Split(Model):
@@ -70,16 +71,16 @@ class Normalisation(Model):
     @model_validator(mode="before")
     @classmethod
     def _text_stands_for_statistics(cls, value: Any) -> Any:
-        if value == "from_train":
-            return {"mean": None, "deviation": None}
-        if not isinstance(value, Mapping | cls):
+        if not isinstance(value, str):
+            return value
+        if value != "from_train":
             raise ValueError("must be 'from_train', or hold 'mean' and 'deviation' per channel")
-        return value
+        return {"mean": None, "deviation": None}
 
     @model_validator(mode="after")
     def _is_of_the_same_channels(self) -> Self:
-        channels = [None if numbers is None else len(numbers) for _, numbers in self]
-        if channels[0] != channels[1]:
+        mean, deviation = self.mean, self.deviation
+        if (mean and len(mean)) != (deviation and len(deviation)):
             raise ValueError("'mean' and 'deviation' must hold one number per channel each")
         return self
 
@@ -130,7 +131,7 @@ class Dataset(Model):
     features: int = Field(gt=0, lt=1 << 31)
     shape: tuple[int, ...] | None = None
     classes: int | None = Field(default=None, gt=1, le=1_000_000)
-    labels: dict[Raw, float] | None = None
+    labels: Annotated[dict[Raw, float] | None, AfterValidator(told_apart)] = None
     standardise: bool = False
     centre: bool = True
     normalise: Normalisation | None = None
@@ -143,84 +144,56 @@ class Dataset(Model):
 
     @field_validator("labels", mode="before")
     @classmethod
-    def _labels_differ(cls, labels: Any) -> Any:
-        if not isinstance(labels, Mapping):
-            return labels
-        require_listable(labels)
-        return labels if cls.labels_are_text else as_numbers(labels)
+    def _labels_are_numbers(cls, labels: Any) -> Any:
+        numeric = isinstance(labels, Mapping) and not cls.labels_are_text
+        return as_numbers(labels) if numeric else labels
 
     @field_serializer("labels", when_used="json")
     def _labels_as_listed(self, labels: dict[Raw, float] | None) -> dict[str, float] | None:
-        if labels is None:
-            return None
-        return {as_listed(raw): value for raw, value in labels.items()}
+        return None if labels is None else {as_listed(raw): x for raw, x in labels.items()}
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
         if self.shape and math.prod(self.shape) != self.features:
             raise ValueError(f"shape {self.shape} does not hold {self.features} features")
-        self._check_labels()
+        self._check_labels(set((self.labels or {}).values()))
         if self.scale_labels is not None and self.task != "regression":
             raise ValueError("'scale_labels' goes with 'task: regression' only")
         if not self.centre and not self.standardise:
             raise ValueError("'centre: false' goes with 'standardise: true'")
         if self.scaled_by_train and "train" not in self.splits:
-            raise ValueError(
-                "'standardise', 'normalise: from_train' and 'scale_labels' take their statistics "
-                "from a split named 'train'"
-            )
+            raise ValueError("statistics to scale by are those of a split named 'train'; add it")
         for name, split in self.splits.items():
-            self._check_files(name, split.files)
+            if not FITS[self.files_of_split](split.files):
+                takes = f"'format: {self.format}' takes {self.files_of_split}"
+                raise ValueError(f"split '{name}': {takes}")
+            if self.makes_labels and split.rows is None:
+                raise ValueError(f"split '{name}': synthetic data need 'rows'")
         if self.normalise is not None:
-            self._check_normalisation(self.normalise)
+            self._check_normalisation(self.normalise.mean)
         return self
 
-    def _check_labels(self) -> None:
+    def _check_labels(self, codes: set[float]) -> None:
         if (self.classes is not None) != (self.task == "multiclass"):
             raise ValueError("'classes' goes with 'task: multiclass', and only with it")
-        if self.makes_labels:
-            if self.task == "multiclass" or self.labels is not None:
-                raise ValueError("synthetic labels are ±1 or real numbers: leave 'labels' out")
-            return
+        if self.makes_labels and (self.classes is not None or self.labels is not None):
+            raise ValueError("synthetic labels are ±1 or real numbers: leave 'labels' out")
         if self.task == "regression" and self.labels is not None:
             raise ValueError("regression labels are taken as they are: leave 'labels' out")
-        codes = set((self.labels or {}).values())
-        if self.task == "binary" and codes != {-1.0, 1.0}:
+        if self.task == "binary" and not self.makes_labels and codes != {-1.0, 1.0}:
             raise ValueError("'labels' of a binary data set must map to -1 and 1, and to both")
-        if self.classes is not None and not all(
-            code.is_integer() and 0 <= code < self.classes for code in codes
-        ):
+        if self.classes is not None and not codes <= set(range(self.classes)):
             raise ValueError(f"'labels' must map to classes 0 to {self.classes - 1}")
 
-    def _check_files(self, name: str, files: tuple[RawFile, ...]) -> None:
-        suits = {
-            "no files": not files,
-            "one file": len(files) == 1,
-            "two files": len(files) == 2,
-            "files": bool(files),
-            "one archive to 'unpack'": len(files) == 1 and files[0].unpack is not None,
-        }
-        if not suits[self.files_of_split]:
-            raise ValueError(f"split '{name}': 'format: {self.format}' takes {self.files_of_split}")
-        if self.makes_labels and self.splits[name].rows is None:
-            raise ValueError(f"split '{name}': synthetic data need 'rows'")
-
-    def _check_normalisation(self, normalise: Normalisation) -> None:
+    def _check_normalisation(self, mean: tuple[float, ...] | None) -> None:
         if self.standardise:
             raise ValueError("give 'normalise', by channel, or 'standardise', by column, not both")
         if self.channels is None:
             raise ValueError("'normalise' needs 'shape': [channels, height, width]")
-        if normalise.mean is None:
-            return
-        if self.pixel_maximum is None:
-            raise ValueError(
-                "the numbers of 'normalise' are of pixels, which only formats of images hold; "
-                "say 'from_train'"
-            )
-        if len(normalise.mean) != self.channels:
-            raise ValueError(
-                f"'normalise' is of {len(normalise.mean)} channels, 'shape' has {self.channels}"
-            )
+        if mean is not None and self.pixel_maximum is None:
+            raise ValueError("only formats of images hold pixels: say 'normalise: from_train'")
+        if mean is not None and len(mean) != self.channels:
+            raise ValueError(f"'normalise' has {len(mean)} channels, 'shape' {self.channels}")
 
     @property
     def channels(self) -> int | None:
@@ -258,24 +231,19 @@ class Dataset(Model):
     def labels_of(self, raw: np.ndarray, where: object) -> np.ndarray:
         """(n,) values that `labels` maps raw numbers to; FedatlasError if it lacks one."""
         label = mapped(raw, self.labels)
-        unknown = np.isnan(label)
-        if unknown.any():
-            sample = int(np.argmax(unknown))
-            raise UnknownLabel(
-                f"{where}: label {raw[sample]} of sample {sample} is not one of those under "
-                "'labels' in the catalogue",
-                str(raw[sample]),
-            )
+        self._require_known(~np.isnan(label), raw, where)
         return label
 
     def check_classes(self, label: np.ndarray, where: str) -> None:
         """FedatlasError unless multiclass labels (n,) are the classes from 0 on."""
-        if self.classes is None:
-            return
-        strange = ~np.isin(label, np.arange(self.classes))
-        if strange.any():
-            raise UnknownLabel(
-                f"{where}: label {label[strange][0]:g} of sample {int(np.argmax(strange))} is not "
-                f"a class from 0 to {self.classes - 1}; map it with 'labels' in the catalogue",
-                f"{label[strange][0]:g}",
+        if self.classes is not None:
+            self._require_known(np.isin(label, np.arange(self.classes)), label, where)
+
+    def _require_known(self, is_known: np.ndarray, raw: np.ndarray, where: object) -> None:
+        if not is_known.all():
+            sample = int(np.argmin(is_known))
+            classes = f" nor a class from 0 to {self.classes - 1}" if self.classes else ""
+            raise FedatlasError(
+                f"{where}: label {raw[sample]:g} of sample {sample} is not one of those under "
+                f"'labels' in the catalogue{classes}"
             )

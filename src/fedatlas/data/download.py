@@ -1,6 +1,5 @@
 """Raw files onto the disk: from a mirror folder or the internet, verified, whole or not at all."""
 
-import json
 import logging
 import re
 import shutil
@@ -8,7 +7,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,13 +28,11 @@ from fedatlas.errors import FedatlasError
 from fedatlas.files import file_digest, leftovers, temporary_prefix, write_atomically
 
 GIB = 1 << 30
-# How pages begin, after a byte order mark and blanks. No format of data is XML or JSON.
+# How pages and messages begin, after a byte order mark and blanks. No format is XML or JSON.
 PAGE = re.compile(
-    rb"(\xef\xbb\xbf)?\s*<(!--|!doctype\b|\?xml\b|(html|head|body|script)[\s>])", re.I
+    rb'(\xef\xbb\xbf)?\s*(<(!--|!doctype\b|\?xml\b|(html|head|body|script)[\s>])|\{\s*")', re.I
 )
 LFS_POINTER = b"version https://git-lfs.github.com/spec/"
-# Errors in JSON are short; larger documents are known by their type.
-JSON_BYTES = 1 << 16
 
 logger = logging.getLogger(__name__)
 
@@ -237,12 +233,6 @@ def _receive(raw_file: RawFile, url: str, output: Path, how: Fetching) -> None:
         if answer.status_code != requests.codes.ok:
             status = f"{answer.status_code} {answer.reason}"
             raise FedatlasError(f"{url}: answered with status {status}, not with a whole file")
-        kind = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-        if raw_file.checksum is None and kind.endswith(("html", "html+xml", "json")):
-            raise FedatlasError(
-                f"{url}: answered with {kind} instead of {raw_file.path}; if that is the file, "
-                "state its 'checksum' in the catalogue"
-            )
         # Some servers label a .gz file as a gzip encoding; requests would then unpack it.
         answer.raw.headers.pop("Content-Encoding", None)
         promised = answer.raw.length_remaining
@@ -262,17 +252,14 @@ def _receive(raw_file: RawFile, url: str, output: Path, how: Fetching) -> None:
 def _check_evident(raw_file: RawFile, fetched: Path, source: str) -> None:
     """Refuse bytes that are evidently not the file, where no checksum is needed to tell."""
     with fetched.open("rb") as stream:
-        start = stream.read(JSON_BYTES)
+        start = stream.read(CHUNK)
     problem = None
     if not start:
         problem = "is empty"
     elif PAGE.match(start):
-        problem = f"is a web page instead of {raw_file.path}"
+        problem = f"is a web page or a message instead of {raw_file.path}: {start[:100]!r}"
     elif start.startswith(LFS_POINTER):
         problem = f"is Git LFS's pointer to {raw_file.path}: get the file itself with git lfs pull"
-    elif start.lstrip().startswith(b"{") and len(start) < JSON_BYTES:
-        with suppress(ValueError):
-            problem = f"is a message instead of {raw_file.path}: {str(json.loads(start))[:200]}"
     if problem:
         raise FedatlasError(f"{source}: {problem}")
 

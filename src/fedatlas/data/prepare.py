@@ -1,6 +1,5 @@
 """Raw files → one Parquet file per split, whose metadata describe what it holds."""
 
-import logging
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -32,8 +31,6 @@ from fedatlas.data.tables import (
 from fedatlas.errors import FedatlasError, error_context
 from fedatlas.files import canonical_json, tree_digest, write_atomically
 
-log = logging.getLogger(__name__)
-
 # Above this share of non-zeros CSR rows take more bytes (12 each) than dense ones (8 each).
 DENSE_FROM = 0.5
 # Large enough for fast columns, small enough to read a part of a data set of images.
@@ -61,9 +58,12 @@ def prepare(
     Raises FedatlasError when the raw files cannot be read as the catalogue describes them.
     """
     samples = read_raw(dataset, split, raw)
-    if dataset.format == "libsvm":
-        _warn_of_empty_columns(dataset, split, raw, samples)
-    samples, non_zeros = _laid_out(samples)
+    if isinstance(samples.features, np.ndarray):
+        non_zeros = int(np.count_nonzero(samples.features))
+    else:
+        non_zeros = int(samples.features.nnz)
+        if non_zeros > DENSE_FROM * math.prod(samples.features.shape):
+            samples = replace(samples, features=samples.features.toarray())
     rows, features = samples.features.shape
     where = ", ".join(map(str, raw)) or dataset.name
     if dataset.standardise and not samples.is_sparse:
@@ -114,30 +114,6 @@ def read_prepared(path: Path) -> tuple[Samples, dict[str, Any]]:
     with open_parquet(path) as file:
         metadata = read_metadata(file, path, PREPARED_KEYS)
         return from_table(read_rows(file), metadata["features"]), metadata
-
-
-def _warn_of_empty_columns(dataset: Dataset, split: str, raw: list[Path], samples: Samples) -> None:
-    """Rows of a LIBSVM file do not say how many columns there are, so only the entry does."""
-    rows: Any = samples.features
-    used = int(rows.indices.max(initial=-1)) + 1
-    if used == 0:
-        log.warning("%s: every value is 0", ", ".join(map(str, raw)))
-    elif used < dataset.features:
-        log.warning(
-            "%s: has values in columns 1 to %d only: key '%s.features' of datasets.yaml, value %d, "
-            "is to be %d unless another split than '%s' has more",
-            *(", ".join(map(str, raw)), used, dataset.name, dataset.features, used, split),
-        )
-
-
-def _laid_out(samples: Samples) -> tuple[Samples, int]:
-    """Dense where that is smaller, and the number of values that are not zero."""
-    features = samples.features
-    if isinstance(features, np.ndarray):
-        return samples, int(np.count_nonzero(features))
-    if features.nnz > DENSE_FROM * math.prod(features.shape):
-        samples = replace(samples, features=features.toarray())
-    return samples, int(features.nnz)
 
 
 Scalings = dict[str, dict[str, Any] | None]

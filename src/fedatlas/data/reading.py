@@ -1,12 +1,13 @@
 """Helpers of all readers: opening files, numbers in text, and labels."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
+from pydantic import AfterValidator, BeforeValidator
 
 from fedatlas.errors import FedatlasError
 
@@ -41,16 +42,33 @@ def inside(folder: Path, relative: str) -> Path:
     return path
 
 
-class UnknownLabel(FedatlasError):
-    """A label of a raw file that the catalogue gives no meaning; label: as the file has it."""
+def _not_taken_for_another(raw: Any) -> Any:
+    if isinstance(raw, bool) or raw is None:
+        raise ValueError(
+            "YAML reads yes, no, on, off, true and false as truth values, and ~, null or nothing "
+            'as no value: quote the text as the file has it, such as "yes" or ""'
+        )
+    return raw
 
-    def __init__(self, message: str, label: str) -> None:
-        super().__init__(message)
-        self.label = label
 
-
-Raw = str | int | float
+Raw = Annotated[str | int | float, BeforeValidator(_not_taken_for_another)]
 """A value of a raw file as a catalogue lists it: quoted, a text; bare, a number."""
+
+Values = TypeVar("Values", tuple[Raw, ...], dict[Raw, float] | None)
+
+
+def told_apart(values: Values) -> Values:
+    """The listed values; ValueError if two stand for the same one."""
+    seen: dict[Raw, Raw] = {}
+    for raw in values or ():
+        for key in {raw, str(raw).strip()}:
+            if key in seen:
+                raise ValueError(f"{seen[key]!r} and {raw!r} stand for the same value; list one")
+            seen[key] = raw
+    return values
+
+
+RawValues = Annotated[tuple[Raw, ...], AfterValidator(told_apart)]
 
 
 class Listed:
@@ -72,29 +90,6 @@ class Listed:
             return self._texts[text]
         number = plain_number(text, self._decimal)
         return None if number is None else self._numbers.get(number)
-
-
-def require_listable(values: Iterable[object]) -> None:
-    """Raise ValueError for listed values that cannot be told apart, and for truth values.
-
-    What the file says, yes or on or true, is lost where YAML reads a truth value.
-    """
-    seen: dict[object, object] = {}
-    for raw in values:
-        if isinstance(raw, bool):
-            words = "yes, on or true" if raw else "no, off or false"
-            raise ValueError(
-                f"YAML reads {words} as a truth value: quote it as the file has it, such as "
-                f'"{words.partition(",")[0]}"'
-            )
-        if raw is None:
-            raise ValueError('YAML reads ~, null or nothing as no value: list a text, such as ""')
-        if not isinstance(raw, str | int | float):
-            continue  # its type is refused
-        for key in {raw, str(raw).strip()}:
-            if key in seen:
-                raise ValueError(f"{seen[key]!r} and {raw!r} stand for the same value; list one")
-            seen[key] = raw
 
 
 def as_listed(raw: Raw) -> str:

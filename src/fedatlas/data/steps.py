@@ -53,11 +53,11 @@ def prepare_split(
     from fedatlas.data.prepare import prepare
     from fedatlas.data.raw_files import record_read
 
-    known = load_catalogue(*catalogue)
-    entry, mirror = known[dataset], mirror or _mirror()
-    with with_remedies(entry, split, raw, known.described[dataset], mirror, lock):
+    entry = load_catalogue(*catalogue)[dataset]
+    files = entry.split(split).files
+    with with_remedies(files, raw, mirror or _mirror(), lock):
         prepare(entry, split, raw, output, train=train)
-    record_read(zip(entry.split(split).files, raw, strict=True), lock)
+    record_read(zip(files, raw, strict=True), lock)
 
 
 def _mirror() -> Path | None:

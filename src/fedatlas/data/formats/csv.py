@@ -14,32 +14,30 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.datasets import Dataset, require_distinct
 from fedatlas.data.reading import (
     Listed,
     Raw,
-    UnknownLabel,
+    RawValues,
     as_listed,
     plain_number,
     reading,
-    require_listable,
+    told_apart,
 )
 from fedatlas.data.scaling import Scaling, scaling_of
-from fedatlas.errors import FedatlasError, similar
+from fedatlas.errors import FedatlasError
 from fedatlas.schema.models import Model
 
 log = logging.getLogger(__name__)
 
 # Texts of a column whose values are kept at a time.
 REMEMBERED = 1 << 16
-# What files have for a missing value, in lower case; it is one only if 'missing' lists it.
-USUAL_MISSING = frozenset({"?", "na", "n/a", "nan", "null", "none", "nil", "-", ".", "#n/a"})
 
 Converter = Callable[[str], float]
 """A field's text → its value, NaN where it is missing; ValueError tells what is wrong with it."""
@@ -57,23 +55,18 @@ class OneHot(Model):
     """
 
     column: str
-    values: tuple[Raw, ...] = Field(min_length=2)
+    values: Annotated[tuple[Raw, ...], Field(min_length=2), AfterValidator(told_apart)]
     otherwise: Literal["refuse", "next_below"] = "refuse"
-
-    @field_validator("values", mode="before")
-    @classmethod
-    def _values_differ(cls, values: Any) -> Any:
-        require_listable(values if isinstance(values, list | tuple) else ())
-        return values
 
     @model_validator(mode="after")
     def _counts_ascend(self) -> Self:
         if self.otherwise == "next_below":
-            where = f"column '{self.column}': 'otherwise: next_below' needs ascending numbers"
-            if texts := [value for value in self.values if isinstance(value, str)]:
-                raise ValueError(f"{where}, but YAML reads {texts[0]!r} as a text")
-            if list(self.values) != sorted(map(float, self.values)):
-                raise ValueError(where)
+            numbers = [value for value in self.values if not isinstance(value, str)]
+            if list(self.values) != sorted(numbers):
+                raise ValueError(
+                    f"column '{self.column}': 'otherwise: next_below' needs ascending numbers, "
+                    "without quotes"
+                )
         return self
 
     @property
@@ -81,6 +74,17 @@ class OneHot(Model):
         """One `column=value` per encoded column."""
         indicated = self.values[1:] if len(self.values) == 2 else self.values
         return [f"{self.column}={value}" for value in indicated]
+
+
+def _encoding_of_text(name: str) -> str:
+    try:
+        io.TextIOWrapper(io.BytesIO(), name)
+    except LookupError as error:
+        raise ValueError(f"is no encoding of text: {error}") from None
+    return name
+
+
+Encoding = Annotated[str, AfterValidator(_encoding_of_text)]
 
 
 class CsvTable(Model):
@@ -104,33 +108,18 @@ class CsvTable(Model):
     one_hot: tuple[OneHot, ...] = ()
     ignore: tuple[str, ...] = ()
     header: tuple[str, ...] | None = None
-    missing: tuple[Raw, ...] = ("NA",)
+    missing: RawValues = ("NA",)
     drop_missing: bool = False
     delimiter: Literal[",", ";", "\t", "|"] = ","
     decimal: Literal[".", ","] = "."
     quoting: Literal["standard", "none"] = "standard"
-    encoding: str = "utf-8"
-
-    @field_validator("missing", mode="before")
-    @classmethod
-    def _codes_differ(cls, missing: Any) -> Any:
-        require_listable(missing if isinstance(missing, list | tuple) else ())
-        return missing
-
-    @field_validator("encoding")
-    @classmethod
-    def _is_an_encoding(cls, encoding: str) -> str:
-        try:
-            io.TextIOWrapper(io.BytesIO(), encoding)
-        except LookupError as error:
-            raise ValueError(f"is no encoding of text: {error}") from None
-        return encoding
+    encoding: Encoding = "utf-8"
 
     @model_validator(mode="after")
     def _names_each_column_once(self) -> Self:
         require_distinct("column", self.columns)
-        if self.header is not None and (problems := self.problems_of(self.header)):
-            raise ValueError(f"'header': {'; '.join(problems)}")
+        if self.header is not None and (problem := self.problem_of(self.header)):
+            raise ValueError(f"'header': {problem}")
         if self.decimal == self.delimiter:
             raise ValueError("'decimal' and 'delimiter' are the same mark; state the delimiter")
         return self
@@ -146,28 +135,19 @@ class CsvTable(Model):
         """The names of the d features."""
         return [*self.numeric, *(name for one in self.one_hot for name in one.feature_names)]
 
-    def problems_of(self, header: Sequence[str]) -> list[str]:
-        """Why a header does not name the declared columns, each once; none if it does."""
-        twice = [
-            f"column '{name}' occurs twice"
-            for name, times in Counter(header).items()
-            if times > 1 and name not in self.ignore
-        ]
-        if twice:
-            return twice[:1]
-        added = [name for name in header if name not in self.columns]
-        missing = [
-            f"column '{name}' is missing{similar(name, added)}"
-            for name in self.columns
-            if name not in header
-        ]
-        strange = [f"column '{name}' is not in the catalogue" for name in added]
-        # What is missing comes first: its misspelt name is why a column seems not to be declared.
-        if missing:
-            missing[-1] += f"; the header has: {', '.join(header)}"
-        elif strange:
-            strange[-1] += "; list it under 'csv', as 'ignore' if it is not needed"
-        return missing + strange
+    def problem_of(self, header: Sequence[str]) -> str:
+        """Why a header does not name the declared columns, each once; empty if it does."""
+        times = Counter(header)
+        found = {
+            "are missing": [name for name in self.columns if name not in times],
+            "are not in the catalogue": [name for name in times if name not in self.columns],
+            "occur twice": [name for name, n in times.items() if n > 1 and name not in self.ignore],
+        }
+        return "; ".join(
+            f"columns {', '.join(map(repr, names))} {problem}"
+            for problem, names in found.items()
+            if names
+        )
 
 
 class CsvDataset(Dataset):
@@ -254,14 +234,10 @@ def _values(
             values.extend(each(text) for each, text in zip(convert, fields, strict=True))
         except ValueError as problem:
             name, text = names[len(values)], fields[len(values)]
-            shown = text if len(text) < 100 else f"{text[:100]}…"
-            message = f"{path}:{line}: column '{name}': {shown!r} {problem}"
-            if text.strip().lower() in USUAL_MISSING:
-                hint = "list it as 'missing' under 'csv' if it stands for a missing value"
-                raise FedatlasError(f"{message}; {hint}") from None
-            if name == table.label:
-                raise UnknownLabel(message, text.strip()) from None
-            raise FedatlasError(message) from None
+            raise FedatlasError(
+                f"{path}:{line}: column '{name}': {text[:100]!r} {problem}; if it stands for a "
+                "missing value, list it as 'missing' under 'csv'"
+            ) from None
         if not table.drop_missing and any(map(math.isnan, values)):
             name = names[list(map(math.isnan, values)).index(True)]
             raise FedatlasError(
@@ -277,7 +253,6 @@ def _rows(path: Path, table: CsvTable, wanted: Sequence[str]) -> Iterator[tuple[
     # The mark that some programs write at the start of UTF-8 is no text.
     plain = codecs.lookup(table.encoding).name == "utf-8"
     header = table.header
-    places = [header.index(name) for name in wanted] if header else []
     blank, next_line = 0, 1
     try:
         with (
@@ -297,115 +272,81 @@ def _rows(path: Path, table: CsvTable, wanted: Sequence[str]) -> Iterator[tuple[
                 elif blank:
                     raise FedatlasError(f"{path}:{blank}: the line is blank")
                 elif header is None:
-                    _check_header(f"{path}:{line}", row, table)
-                    header, places = tuple(row), [row.index(name) for name in wanted]
+                    header = tuple(row)
+                    if problem := table.problem_of(header):
+                        raise FedatlasError(
+                            f"{path}:{line}: {problem}; the header is: {', '.join(header)}. List "
+                            "columns that are not needed as 'ignore' under 'csv', those of a file "
+                            "without a header line as 'header', and give the 'delimiter' unless "
+                            f"it is {table.delimiter!r}"
+                        )
+                elif len(row) != len(header):
+                    raise FedatlasError(
+                        f"{path}:{line}: {len(row)} fields, but the header has {len(header)}; is "
+                        "the line cut short, or a field with a delimiter not in quotes?"
+                    )
                 else:
-                    _check_width(f"{path}:{line}", row, len(header))
-                    yield line, [row[place] for place in places]
+                    fields = dict(zip(header, row, strict=True))
+                    yield line, [fields[name] for name in wanted]
     except csv.Error as error:
         raise FedatlasError(
             f"{path}:{next_line}: is not CSV text: {error}; 'quoting: none' under 'csv' takes "
             "quotes for characters as any other"
         ) from error
     except UnicodeError as error:
-        raise _not_of_the_encoding(path, table.encoding, error) from error
+        raise FedatlasError(
+            f"{path}: is not {table.encoding.upper()} text: {getattr(error, 'reason', error)}; "
+            "declare its 'encoding' under 'csv', such as latin-1"
+        ) from error
     if header is None:
         raise FedatlasError(f"{path}: is empty")
 
 
-def _not_of_the_encoding(path: Path, encoding: str, error: UnicodeError) -> FedatlasError:
-    where = str(path)
-    try:  # the reader decodes ahead of the line that it is at
-        path.read_bytes().decode(encoding)
-    except UnicodeDecodeError as found:
-        where += f":{len((found.object[: found.start] + b'.').splitlines())}"
-        error = found
-    reason = error.reason if isinstance(error, UnicodeDecodeError) else error
-    return FedatlasError(
-        f"{where}: is not {encoding.upper()} text: {reason}; state its 'encoding' under 'csv', "
-        "such as latin-1"
-    )
-
-
-def _check_header(where: str, header: list[str], table: CsvTable) -> None:
-    """The header must name the declared columns, each once."""
-    problems = table.problems_of(header)
-    if header[0].startswith("sep="):
-        problems = [f"'{header[0]}' is for Excel alone: remove the line"]
-    elif problems and len(header) == 1:
-        problems = [
-            f"the header is one field, '{header[0]}'; state 'delimiter' under 'csv' if fields are "
-            f"not divided by {table.delimiter!r}"
-        ]
-    elif problems and set(header).isdisjoint(table.columns):
-        problems = [
-            f"none of the declared columns is in the header: {', '.join(header)}; if the file has "
-            "no header line, list its columns as 'header' under 'csv'"
-        ]
-    if problems:
-        raise FedatlasError("\n".join(f"{where}: {each}" for each in problems))
-
-
-def _check_width(where: str, row: list[str], width: int) -> None:
-    if len(row) == width:
-        return
-    hint = "is the line cut short?"
-    if len(row) > width:
-        hint = "is a field with a delimiter not in quotes?"
-        if not any(row[width:]):
-            hint = "end the header in a delimiter, as this line, and ignore column ''"
-    raise FedatlasError(f"{where}: {len(row)} fields, but the header has {width}; {hint}")
-
-
 def _converters(table: CsvTable, labels: Mapping[Raw, float] | None) -> dict[str, Converter]:
     """Converters of the label, the numeric and the encoded columns, in that order."""
-    missing = Listed({"": math.nan, **dict.fromkeys(table.missing, math.nan)}, table.decimal)
 
-    @lru_cache(REMEMBERED)
-    def number(text: str) -> float:
-        if (found := missing.meaning(text)) is not None:
-            return found
-        found = plain_number(text, table.decimal)
-        if found is not None and math.isfinite(found):
-            return found
-        problem = "is not a finite number"
-        if table.decimal == "." and plain_number(text, ",") is not None and "," in text:
-            problem += "; state 'decimal: \",\"' under 'csv' if commas begin fractions"
-        elif table.decimal == "," and "." in text:
-            problem += "; with 'decimal: \",\"' write 26,72: a point is no part of a number"
-        raise ValueError(problem)
-
-    def listed(meanings: Mapping[Raw, float], kind: str) -> Converter:
-        known = Listed(meanings, table.decimal)
+    def converter(
+        problem: str,
+        meanings: Mapping[Raw, float] | None = None,
+        of_number: Callable[[float], float | None] = lambda number: None,
+    ) -> Converter:
+        """Finds what is listed, then what a finite number stands for, if anything."""
+        missing = {"": math.nan, **dict.fromkeys(table.missing, math.nan)}
+        listed = Listed(missing | dict(meanings or {}), table.decimal)
 
         @lru_cache(REMEMBERED)
         def convert(text: str) -> float:
-            for among in (known, missing):
-                if (found := among.meaning(text)) is not None:
-                    return found
-            problem = f"is not one of the {kind}: {', '.join(map(as_listed, meanings))}"
-            value = plain_number(text, table.decimal)
-            if value is not None and value in map(plain_number, map(str, meanings)):
-                problem += "; a number is listed without quotes to be found however it is written"
-            raise ValueError(problem)
+            found = listed.meaning(text)
+            if found is None:
+                number = plain_number(text, table.decimal)
+                if number is not None and math.isfinite(number):
+                    found = of_number(number)
+            if found is None:
+                raise ValueError(problem)
+            return found
 
         return convert
 
-    def next_below(one: OneHot) -> Converter:
+    def one_of(meanings: Mapping[Raw, float], key: str) -> Converter:
+        listed = ", ".join(map(as_listed, meanings))
+        return converter(f"is not one of those under '{key}' in the catalogue: {listed}", meanings)
+
+    def encoded(one: OneHot) -> Converter:
+        if one.otherwise == "refuse":
+            return one_of({value: float(n) for n, value in enumerate(one.values)}, "values")
         counts = [float(value) for value in one.values]
 
-        def convert(text: str) -> float:
-            count = number(text)
-            if count < counts[0]:
-                raise ValueError(f"is not a number from {one.values[0]} on")
-            return count if math.isnan(count) else bisect_right(counts, count) - 1.0
+        def position(count: float) -> float | None:
+            return bisect_right(counts, count) - 1.0 if count >= counts[0] else None
 
-        return convert
+        return converter(f"is not a number from {one.values[0]} on", of_number=position)
 
-    found = {table.label: number if labels is None else listed(labels, "allowed labels")}
-    found |= dict.fromkeys(table.numeric, number)
-    for one in table.one_hot:
-        positions = {value: float(place) for place, value in enumerate(one.values)}
-        refuse = one.otherwise == "refuse"
-        found[one.column] = listed(positions, "values") if refuse else next_below(one)
-    return found
+    number = converter(
+        f"is not a finite number, with {table.decimal!r} before its fraction",
+        of_number=lambda number: number,
+    )
+    return {
+        table.label: number if labels is None else one_of(labels, "labels"),
+        **dict.fromkeys(table.numeric, number),
+        **{one.column: encoded(one) for one in table.one_hot},
+    }

@@ -145,10 +145,8 @@ def _class_names(path: Path, classes: int | None) -> list[str]:
     """The names in a list of classes, one a line, sorted."""
     names = sorted(line.strip() for line in text_lines(path) if line.strip())
     for name, previous in zip(names, ["", *names], strict=False):
-        if not re.fullmatch(FOLDER_NAME, name):
-            raise FedatlasError(f"{path}: {name!r} is no name of a class: no folder is called so")
-        if name == previous:
-            raise FedatlasError(f"{path}: class '{name}' is listed twice")
+        if name == previous or not re.fullmatch(FOLDER_NAME, name):
+            raise FedatlasError(f"{path}: {name!r} is listed twice, or no name of a folder")
     if not names or classes not in (None, len(names)):
         raise FedatlasError(
             f"{path}: lists {len(names)} classes, expected {classes or 'at least one'}"
@@ -162,17 +160,13 @@ def _by_list(place: Path, listed: Path, names: list[str]) -> Listed:
     left = dict(_files(place))
     images: Listed = []
     for line_number, line in enumerate(text_lines(listed), start=1):
-        name, *more = line.split("\t")
-        if not more or more[0] not in numbers:
+        name, label, *_ = [*line.split("\t"), ""]
+        if name not in left or label not in numbers:
             raise FedatlasError(
-                f"{listed}:{line_number}: is not the name of an image and its class, with a tab "
-                "between; is the line cut short?"
+                f"{listed}:{line_number}: '{line}' is not the name of one more JPEG image in "
+                f"{place} and its class, with a tab between"
             )
-        if name not in left:
-            raise FedatlasError(
-                f"{listed}:{line_number}: '{name}' is listed twice, or no JPEG image in {place}"
-            )
-        images.append(([left.pop(name)], numbers[more[0]]))
+        images.append(([left.pop(name)], numbers[label]))
     if left:
         raise FedatlasError(
             f"{listed}: lists no class of '{min(left)}' in {place}; it may be cut short"

@@ -63,22 +63,16 @@ def _read_idx(path: Path, shape: tuple[int, ...], types: Mapping[int, str]) -> n
     with reading(path):
         content = np.fromfile(path, np.uint8)
     # It starts with two zeros, the type of its values and the number of dimensions.
-    magic, expected = content[:4].tolist(), [0, 0, 8, 1 + len(shape)]
-    first = 4 * (2 + len(shape))
-    if magic[:2] != [0, 0] or len(magic) < 4:
-        problem = "it is no IDX file; is it still compressed?"
-    elif magic[2] not in types:
-        problem = f"its values are not {'whole numbers' if len(types) > 1 else 'unsigned bytes'}"
-    elif magic[3] != expected[3]:
-        problem = f"it has {magic[3]} dimensions; name the file of images first, then the labels"
-    else:
-        problem = "" if content.size >= first else "it ends within its header; download it again"
-    if problem:
+    magic, first = content[:4].tobytes(), 4 * (2 + len(shape))
+    starts = {bytes([0, 0, kind, 1 + len(shape)]): dtype for kind, dtype in types.items()}
+    if magic not in starts or content.size < first:
+        expected = "' or '".join(start.hex(" ") for start in starts)
         raise FedatlasError(
-            f"{path}: starts with the bytes '{bytes(magic).hex(' ')}', expected "
-            f"'{bytes(expected).hex(' ')}': {problem}"
+            f"{path}: starts with the bytes '{magic.hex(' ')}', expected '{expected}', and the "
+            f"{first} bytes of a header: it is cut short, still compressed, holds other values, or "
+            "is not in its place, as images come first, then labels"
         )
-    dtype = np.dtype(types[magic[2]])
+    dtype = np.dtype(starts[magic])
     samples, *found = content[4:first].view(">u4").tolist()
     if tuple(found) != shape:
         raise FedatlasError(

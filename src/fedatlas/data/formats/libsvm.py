@@ -7,13 +7,13 @@ import re
 from codecs import BOM_UTF8
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.datasets import Dataset
-from fedatlas.data.reading import Raw, UnknownLabel, mapped, plain_number, reading
+from fedatlas.data.reading import Raw, mapped, plain_number, reading
 from fedatlas.errors import FedatlasError
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,17 @@ class LibsvmDataset(Dataset):
     first_index: Literal[0, 1] = 1
 
     def read(self, split: str, raw: list[Path]) -> Samples:
-        return read_libsvm(raw[0], self.features, self.labels, self.first_index)
+        samples = read_libsvm(raw[0], self.features, self.labels, self.first_index)
+        # Rows do not say how many columns there are, so only the entry does.
+        rows: Any = samples.features
+        used = int(rows.indices.max(initial=-1)) + 1
+        if used < self.features:
+            log.warning(
+                "%s: has values in columns 1 to %d only: in the catalogue, key '%s.features', "
+                "value %d, is to be %d unless another split than '%s' has more",
+                *(raw[0], used, self.name, self.features, used, split),
+            )
+        return samples
 
 
 def read_libsvm(
@@ -130,8 +140,9 @@ class _Lines(io.BufferedReader):
             raise FedatlasError(f"{where}: label '{fields[0]}' is not a finite number")
         if self._labels is not None and label not in self._labels:
             allowed = ", ".join(f"{value:g}" for value in sorted(map(float, self._labels)))
-            raise UnknownLabel(
-                f"{where}: label '{fields[0]}' is not one of the allowed: {allowed}", fields[0]
+            raise FedatlasError(
+                f"{where}: label '{fields[0]}' is not one of those under 'labels' in the "
+                f"catalogue: {allowed}"
             )
         previous = self._first - 1
         for field in fields[1:]:
