@@ -149,11 +149,6 @@ def test_fields_are_divided_by_the_declared_delimiter(tmp_path, delimiter):
     assert samples.features.tolist() == [[-2.5, 0, 0, 1, 1, 0, 0]]
 
 
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(FedatlasError, match="nowhere: cannot be read: No such file"):
-        read_csv(tmp_path / "nowhere", TABLE, SIGNS)
-
-
 def test_rows_that_lack_a_value_are_left_out_where_that_is_declared(tmp_path, caplog):
     text = f"{HEADER}\n1,1,NA,x,0\n,0,2,y,1\n3,1,3,,5\n4,NA,3,z,5\n5,1,4,z,5\n"
     samples = read_csv(written(tmp_path / "t", text), changed(drop_missing=True), SIGNS)

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
 
-from catalogue_entry import tiny, written
+from catalogue_entry import FILES, PUBLISHED, tiny, written
 from fedatlas.data.formats import read_raw
 from fedatlas.data.formats.libsvm import read_libsvm
 from fedatlas.errors import FedatlasError
@@ -104,11 +104,23 @@ def test_a_file_without_samples_is_refused(tmp_path, content):
         read_libsvm(path, 4, SIGNS)
 
 
-def test_a_missing_file_and_a_folder_are_named(tmp_path):
-    with pytest.raises(FedatlasError, match="nowhere: cannot be read: No such file"):
-        read_libsvm(tmp_path / "nowhere", 4, SIGNS)
-    with pytest.raises(FedatlasError, match="cannot be read: Is a directory"):
-        read_libsvm(tmp_path, 4, SIGNS)
+CSV = {"format": "csv", "csv": {"label": "y", "numeric": ["a", "b", "c"]}}
+IDX, CIFAR = ({"format": format, "shape": (3, 1, 1)} for format in ("idx", "cifar"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [({}, "a"), (CSV, "a.csv"), (IDX, "a"), (CIFAR, "batch"), (CIFAR, "batch.bin")],
+)
+def test_missing_files_folders_and_other_numbers_of_files_are_refused(tmp_path, changes, name):
+    files = FILES * 2 if changes is IDX else FILES
+    described = dataset(**changes, splits={"train": {"files": files}})
+    (tmp_path / "folder" / name).mkdir(parents=True)
+    for path in (tmp_path / name, tmp_path / "folder" / name):
+        with pytest.raises(FedatlasError, match=rf"{path}: cannot be read: (No such|Is a direc)"):
+            read_raw(described, "train", [path] * len(files))
+    with pytest.raises(FedatlasError, match=f"expected {len(files)} raw files, got 0"):
+        read_raw(described, "train", [])
 
 
 def test_blank_lines_at_the_end_comments_and_explicit_zeros_are_tolerated(tmp_path):
@@ -174,45 +186,19 @@ def test_quoted_labels_of_files_of_numbers_are_numbers_too():
 
 
 def test_the_bundled_sets_hold_what_their_publishers_say():
-    cancer = dataset(
-        format="bundled",
-        bundled="breast_cancer",
-        features=30,
-        labels={0: -1, 1: 1},
-        splits={"train": {"rows": 569}},
-    )
-    samples = read_raw(cancer, "train", [])
+    samples = read_raw(PUBLISHED["breast-cancer"], "train", [])
     assert samples.features.shape == (569, 30)
     assert (samples.label == -1).sum() == 212  # malignant
     assert (samples.label == 1).sum() == 357
     assert samples.features[0, 0] == 17.99  # raw values, not scaled ones
-    digits = dataset(
-        format="bundled",
-        bundled="digits",
-        task="multiclass",
-        classes=10,
-        labels=None,
-        features=64,
-        splits={"train": {"rows": 1797}},
-    )
-    samples = read_raw(digits, "train", [])
+    samples = read_raw(PUBLISHED["digits"], "train", [])
     assert samples.features.shape == (1797, 64)
     assert samples.features.min() == 0 and samples.features.max() == 16
     assert np.bincount(samples.label.astype(int)).tolist() == [
         *(178, 182, 177, 183, 181, 182, 181, 179, 174, 180)
     ]
-
-
-def test_the_two_points_are_those_of_the_paper():
-    """FMGDA section 5.3: x = 1 is positive, x = -1 negative."""
-    two_points = dataset(
-        format="bundled",
-        bundled="two_points",
-        features=1,
-        labels={-1: -1, 1: 1},
-        splits={"train": {"rows": 2}},
-    )
-    samples = read_raw(two_points, "train", [])
+    # FMGDA section 5.3: x = 1 is positive, x = -1 negative.
+    samples = read_raw(PUBLISHED["two-points"], "train", [])
     assert samples.features.tolist() == [[1.0], [-1.0]]
     assert samples.label.tolist() == [1.0, -1.0]
 
@@ -225,11 +211,9 @@ def test_bundled_data_that_the_entry_describes_wrongly_are_refused():
         read_raw(dataset(**bundled, features=30, labels={2: -1, 1: 1}), "train", [])
 
 
-def test_the_number_of_files_and_of_rows_are_checked(tmp_path):
+def test_the_number_of_rows_is_checked(tmp_path):
     path = written(tmp_path / "a", "1 1:1\n-1 2:1\n")
-    with pytest.raises(FedatlasError, match="expected 1 raw files, got 0"):
-        read_raw(dataset(), "train", [])
-    short = {"train": {"rows": 3, "files": [{"path": "a", "urls": ["https://example.org/a"]}]}}
+    short = {"train": {"rows": 3, "files": FILES}}
     with pytest.raises(FedatlasError, match=r"expected 3 rows, found 2 in .*cut short"):
         read_raw(dataset(splits=short), "train", [path])
 
