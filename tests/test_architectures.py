@@ -89,17 +89,12 @@ def test_sizes(name, shape, outputs, parameters):
     assert size(architecture(name)(shape, outputs)) == parameters
 
 
-@pytest.mark.parametrize(
-    ("features", "hidden", "parameters"),
-    [
-        (19, 16, 2_385),
-        (5, 4, 4 * 4 * (5 + 4 + 2) + 4 + 1),  # of sixteen silos
-        (76, 64, 4 * 64 * (76 + 64 + 2) + 64 + 1),  # of one
-    ],
-)
-def test_sizes_of_recurrent_networks(features, hidden, parameters):
-    assert size(architecture("lstm")((48, features), 1, hidden=hidden)) == parameters
-    assert size(architecture("lstm")((7, features), 1, hidden=hidden)) == parameters
+@pytest.mark.parametrize("steps", [7, 48])
+def test_sizes_of_recurrent_networks(steps):
+    # TDCD's, that of one of sixteen silos, and that of a single one.
+    sizes = {(19, 16): 2_385, (5, 4): 16 * (5 + 4 + 2) + 5, (76, 64): 256 * (76 + 64 + 2) + 65}
+    for (features, hidden), parameters in sizes.items():
+        assert size(architecture("lstm")((steps, features), 1, hidden=hidden)) == parameters
 
 
 @every_network

@@ -84,18 +84,8 @@ def libsvm(folder: Path) -> Case:
     dataset = tiny(labels={-1: -1, 1: 1})
     seeds = [b"+1 1:0.5 3:1\n-1 2:-1e-3\n1\n", b"-1 1:1 2:2 3:3 # note\r\n+1 3:1\r\n"]
     seeds.append(b"\xef\xbb\xbf1 qid:7 1: .5\n-1 2:\t1\n")
-    tokens = [
-        b" 1000000000000000000:1",
-        b" qid:1",
-        b": ",
-        b" \t",
-        b"0:1",
-        b" 1:1",
-        b"4:1",
-        b"+1 ",
-        b"1:nan",
-        b"# ",
-    ]
+    tokens = [b" 1000000000000000000:1", b" qid:1", b": ", b" \t", b"0:1", b" 1:1", b"4:1", b"+1 "]
+    tokens += [b"1:nan", b"# "]
     return of_file(folder / "a", seeds, lambda: _checked(dataset, "train", [folder / "a"]), tokens)
 
 
@@ -356,6 +346,8 @@ def compressed(folder: Path) -> Case:
         "bz2": [bz2.compress(plain)],
         "xz": [lzma.compress(plain), lzma.compress(plain, check=lzma.CHECK_NONE)],
     }
+    for kind in ("bz2", "xz"):  # with zeros between streams
+        seeds[kind].append(bytes(8).join(seeds[kind]) + bytes(4))
     source, output = folder / "packed", folder / "out"
 
     def run(random: Random) -> Any:
