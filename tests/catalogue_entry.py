@@ -4,9 +4,11 @@ import math
 from pathlib import Path
 from typing import Any
 
+from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.catalogue import load_catalogue
 from fedatlas.data.datasets import Dataset
 from fedatlas.data.formats import dataset_of
+from fedatlas.data.prepare import prepare, read_prepared
 
 PUBLISHED = load_catalogue(Path(__file__).parents[1] / "config" / "datasets.yaml")
 
@@ -53,6 +55,16 @@ def tiny(**changes: Any) -> Dataset:
 def tiny_images(files: int, shape: tuple[int, ...], **changes: Any) -> Dataset:
     """The data set `tiny` of an entry of images."""
     return dataset_of(image_entry(files, shape, name="tiny", **changes), "catalogue")
+
+
+def prepared(dataset: Dataset, folder: Path, **raw: list[Path]) -> dict[str, tuple[Samples, Any]]:
+    """Samples and metadata of each split, in order, the first of which the others are scaled by."""
+    found = {}
+    for split, files in raw.items():
+        train = folder / "train.parquet" if found else None
+        prepare(dataset, split, files, folder / f"{split}.parquet", train=train)
+        found[split] = read_prepared(folder / f"{split}.parquet")
+    return found
 
 
 def written(path: Path, content: str | bytes) -> Path:

@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from catalogue_entry import PUBLISHED, image_entry, tiny_images
+from catalogue_entry import PUBLISHED, image_entry, prepared, tiny_images
 from fedatlas.data.formats import dataset_of, read_raw
-from fedatlas.data.prepare import prepare, read_prepared
 from fedatlas.errors import FedatlasError
 
 COLOURS = {"n03": (250, 0, 0), "n01": (0, 250, 0), "n02": (0, 0, 250)}
@@ -195,17 +194,14 @@ def test_a_file_in_the_place_of_the_folder_is_named(tmp_path):
 
 def test_a_prepared_folder_says_which_files_it_was_made_of(folder, tmp_path):
     images = folder_set(normalise="from_train")
-    train, test = tmp_path / "train.parquet", tmp_path / "test.parquet"
-    prepare(images, "train", [folder], train)
-    prepare(images, "test", [folder], test, train=train)
-    samples, metadata = read_prepared(test)
+    found = prepared(images, tmp_path, train=[folder], test=[folder])
+    samples, metadata = found["test"]
     assert samples.label.tolist() == [1, 2, 0] and metadata["layout"] == "tensor"
     assert metadata["normalisation"]["mean"] == pytest.approx([250 / 3] * 3, abs=2)
-    assert metadata["normalisation"] == read_prepared(train)[1]["normalisation"]
-    assert metadata["raw"] == read_prepared(train)[1]["raw"]
+    assert metadata["normalisation"] == found["train"][1]["normalisation"]
+    assert metadata["raw"] == found["train"][1]["raw"]
     (folder / "tiny" / "words.txt").write_text("one file more")
-    prepare(images, "test", [folder], test, train=train)
-    assert read_prepared(test)[1]["raw"] != metadata["raw"]
+    assert prepared(images, tmp_path, train=[folder])["train"][1]["raw"] != metadata["raw"]
 
 
 # ------------------------------------------------------------------------------------------ views
@@ -364,9 +360,7 @@ def test_files_of_other_kinds_are_no_views(views):
 
 def test_statistics_are_of_channels_over_views(views, tmp_path):
     dataset = views_set(normalise="from_train")
-    prepare(dataset, "train", [views], tmp_path / "train")
-    prepare(dataset, "test", [views], tmp_path / "test", train=tmp_path / "train")
-    samples, metadata = read_prepared(tmp_path / "test")
+    samples, metadata = prepared(dataset, tmp_path, train=[views], test=[views])["test"]
     raw = by_view(read_raw(dataset, "train", [views])).astype(np.float64)
     for channel in range(3):
         values = raw[:, :, channel].ravel().tolist()
@@ -378,7 +372,7 @@ def test_statistics_are_of_channels_over_views(views, tmp_path):
         )
     assert len(metadata["normalisation"]["mean"]) == 3
     assert metadata["shape"] == list(SHAPE) and metadata["layout"] == "tensor"
-    stored = pq.read_schema(tmp_path / "test").field("features").type
+    stored = pq.read_schema(tmp_path / "test.parquet").field("features").type
     assert stored == pa.fixed_shape_tensor(pa.uint8(), SHAPE)
     assert np.array_equal(samples.features, read_raw(dataset, "test", [views]).features)
 

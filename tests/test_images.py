@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from catalogue_entry import PUBLISHED, image_entry, tiny_images
+from catalogue_entry import PUBLISHED, image_entry, prepared, tiny_images
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.download import Fetching, download
 from fedatlas.data.formats import dataset_of, read_raw
@@ -379,24 +379,16 @@ def test_stated_statistics_are_given_in_units_of_the_pixels(tmp_path, records):
 
 def test_statistics_of_train_normalise_every_split(tmp_path, records, monkeypatch):
     monkeypatch.setattr("fedatlas.data.scaling.BLOCK_VALUES", D)  # every row is a block
+    other = batch_file(tmp_path, record_bytes(some_pixels(2, seed=5), [0, 1]), "b.bin")
     images = binary_set(normalise="from_train")
-    train, test = tmp_path / "train.parquet", tmp_path / "test.parquet"
-    prepare(images, "train", [records], train)
-    samples, metadata = read_prepared(train)
+    splits = prepared(images, tmp_path, train=[records], test=[other])
+    samples, metadata = splits["train"]
     assert np.array_equal(samples.features, PIXELS)
     channels = PIXELS.reshape(4, 3, 4).astype(np.float64)
     found = metadata["normalisation"]
     np.testing.assert_allclose(found["mean"], channels.mean(axis=(0, 2)), rtol=1e-14)
     np.testing.assert_allclose(found["deviation"], channels.std(axis=(0, 2)), rtol=1e-14)
-
-    other = batch_file(tmp_path, record_bytes(some_pixels(2, seed=5), [0, 1]), "b.bin")
-    with pytest.raises(FedatlasError, match="'test': scaling needs the prepared split 'train'"):
-        prepare(images, "test", [other], test)
-    prepare(images, "test", [other], test, train=train)
-    assert read_prepared(test)[1]["normalisation"] == found
-    prepare(binary_set(), "train", [records], train)
-    with pytest.raises(FedatlasError, match="is not the split 'train' of 'tiny', scaled as"):
-        prepare(images, "test", [other], test, train=train)
+    assert splits["test"][1]["normalisation"] == found
 
 
 def test_a_constant_channel_cannot_be_normalised(tmp_path):
@@ -410,21 +402,12 @@ def test_a_constant_channel_cannot_be_normalised(tmp_path):
 
 def test_values_that_are_no_bytes_are_normalised_too(tmp_path):
     digits = PUBLISHED["digits"]
-    prepare(digits, "train", [], tmp_path / "digits.parquet")
-    samples, metadata = read_prepared(tmp_path / "digits.parquet")
+    samples, metadata = prepared(digits, tmp_path, train=[])["train"]
     assert metadata["layout"] == "dense" and samples.features.max() == 16
     assert metadata["normalisation"] == {
         "mean": [pytest.approx(samples.features.mean(), rel=1e-13)],
         "deviation": [pytest.approx(samples.features.std(), rel=1e-13)],
     }
-
-
-def test_sparse_rows_are_not_normalised(tmp_path):
-    raw = tmp_path / "raw"
-    raw.write_text("1 2:0.5\n0\n")
-    images = binary_set(format="libsvm", normalise="from_train")
-    with pytest.raises(FedatlasError, match="'normalise' would make sparse rows dense"):
-        prepare(images, "train", [raw], tmp_path / "out.parquet")
 
 
 # --------------------------------------------------------------------------------- published files

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.preprocessing import StandardScaler
 
-from catalogue_entry import FILES, tiny
+from catalogue_entry import FILES, prepared, tiny, tiny_images, written
 from fedatlas.data.prepare import prepare, read_prepared
 from fedatlas.errors import FedatlasError
 from fedatlas.files import file_digest
@@ -19,16 +19,12 @@ def dataset(**changes):
 
 @pytest.fixture
 def sparse_file(tmp_path):
-    path = tmp_path / "tiny"
-    path.write_text("1 2:0.5 6:-3\n0\n1 1:4\n0 3:1\n")
-    return path
+    return written(tmp_path / "tiny", "1 2:0.5 6:-3\n0\n1 1:4\n0 3:1\n")
 
 
 @pytest.fixture
 def dense_file(tmp_path):
-    path = tmp_path / "dense"
-    path.write_text("1 1:1 2:7 3:0.1\n0 1:3 2:7 3:0.1\n0 1:8 2:7 3:0.1\n")
-    return path
+    return written(tmp_path / "dense", "1 1:1 2:7 3:0.1\n0 1:3 2:7 3:0.1\n0 1:8 2:7 3:0.1\n")
 
 
 def test_columns_that_no_row_has_are_told(tmp_path, sparse_file, dense_file, caplog):
@@ -98,10 +94,10 @@ def test_the_same_input_gives_the_same_bytes(tmp_path, sparse_file):
 
 
 def test_standardising_uses_the_statistics_of_train(tmp_path, dense_file, caplog):
-    tiny = dataset(features=3, standardise=True)
-    train, test = tmp_path / "train.parquet", tmp_path / "test.parquet"
-    prepare(tiny, "train", [dense_file], train)
-    samples, metadata = read_prepared(train)
+    other = written(tmp_path / "other", "1 1:5 2:9 3:1\n")
+    scaled = dataset(features=3, standardise=True)
+    found = prepared(scaled, tmp_path, train=[dense_file], test=[other])
+    samples, metadata = found["train"]
     deviation = np.sqrt(((1 - 4) ** 2 + (3 - 4) ** 2 + (8 - 4) ** 2) / 3)
     expected = np.array([[-3, 0, 0], [-1, 0, 0], [4, 0, 0]]) / deviation
     np.testing.assert_allclose(samples.features, expected, rtol=1e-14)
@@ -112,12 +108,7 @@ def test_standardising_uses_the_statistics_of_train(tmp_path, dense_file, caplog
         "split 'train': constant columns (counted from 0), which 'standardise' makes 0: 1, 2"
         in caplog.text
     )
-
-    other = tmp_path / "other"
-    other.write_text("1 1:5 2:9 3:1\n")
-    prepare(tiny, "test", [other], test, train=train)
-    samples, _ = read_prepared(test)
-    np.testing.assert_allclose(samples.features, [[1 / deviation, 0, 0]], rtol=1e-14)
+    np.testing.assert_allclose(found["test"][0].features, [[1 / deviation, 0, 0]], rtol=1e-14)
 
 
 def test_standardising_a_table_is_that_of_scikit_learn_and_leaves_indicators(tmp_path):
@@ -130,30 +121,53 @@ def test_standardising_a_table_is_that_of_scikit_learn_and_leaves_indicators(tmp
     columns = {"label": "y", "numeric": ["age", "income", "rate"]}
     columns["one_hot"] = [{"column": "grade", "values": ["a", "b", "c"]}]
     table = dataset(format="csv", features=6, csv=columns, standardise=True)
-    prepared = tmp_path / "train.parquet"
-    prepare(table, "train", [tmp_path / "train"], prepared)
-    prepare(table, "test", [tmp_path / "test"], tmp_path / "test.parquet", train=prepared)
+    found = prepared(table, tmp_path, train=[tmp_path / "train"], test=[tmp_path / "test"])
     expected = StandardScaler().fit(numbers[:40])
     for name, rows in (("train", slice(40)), ("test", slice(40, 60))):
-        features = read_prepared(tmp_path / f"{name}.parquet")[0].features
+        features = found[name][0].features
         np.testing.assert_allclose(features[:, :3], expected.transform(numbers[rows]), rtol=1e-9)
         assert (features[:, 3:] == (grades[rows, np.newaxis] == ["a", "b", "c"])).all()
 
 
-def test_standardising_refuses_what_it_cannot_do(tmp_path, sparse_file, dense_file):
-    output = tmp_path / "out.parquet"
-    with pytest.raises(FedatlasError, match="would make sparse rows dense"):
-        prepare(dataset(standardise=True), "train", [sparse_file], output)
-    tiny = dataset(features=3, standardise=True)
-    with pytest.raises(FedatlasError, match="'test': scaling needs the prepared split"):
-        prepare(tiny, "test", [dense_file], output)
-    raw = tmp_path / "raw.parquet"
-    prepare(dataset(features=3), "train", [dense_file], raw)
-    with pytest.raises(
-        FedatlasError, match=r"raw\.parquet: is not the split 'train' of 'tiny', scaled"
-    ):
-        prepare(tiny, "test", [dense_file], output, train=raw)
+YEARS = {"features": 3, "task": "regression", "labels": None}
+RECORDS = bytes([0, *range(12), 1, *range(5, 17)])
+
+
+@pytest.mark.parametrize(
+    ("plain", "scaling", "content"),
+    [
+        (dataset(features=3), {"standardise": True}, "1 1:1 2:7 3:0.1\n0 1:3 2:7 3:0.1\n"),
+        (dataset(**YEARS), {"scale_labels": "min_max"}, "1950 1:3\n2010 2:5\n"),
+        (tiny_images(1, (3, 2, 2)), {"normalise": "from_train"}, RECORDS),
+    ],
+)
+def test_other_splits_need_the_split_train_that_is_scaled_as_declared(
+    tmp_path, plain, scaling, content
+):
+    raw, output = written(tmp_path / "raw.bin", content), tmp_path / "out.parquet"
+    splits = {"train": plain.splits["train"], "test": plain.splits["train"]}
+    entry = plain.model_dump() | {"splits": splits}
+    plain, scaled = (type(plain).model_validate(entry | more) for more in ({}, scaling))
+    with pytest.raises(FedatlasError, match="'test': scaling needs the prepared split 'train'"):
+        prepare(scaled, "test", [raw], output)
+    train = tmp_path / "train.parquet"
+    for one, split in ((plain, "train"), (plain, "test")):
+        prepare(one, split, [raw], train)
+        with pytest.raises(FedatlasError, match=r"train\.parquet: is not the split 'train' of 'ti"):
+            prepare(scaled, "test", [raw], output, train=train)
     assert not output.exists()
+    prepare(scaled, "train", [raw], train)
+    prepare(scaled, "test", [raw], output, train=train)
+    assert output.read_bytes() != train.read_bytes()
+
+
+@pytest.mark.parametrize("scaling", [{"standardise": True}, {"normalise": "from_train"}])
+def test_sparse_rows_are_not_made_dense(tmp_path, sparse_file, scaling):
+    sparse = dataset(**scaling, **({"shape": (1, 2, 3)} if "normalise" in scaling else {}))
+    with pytest.raises(
+        FedatlasError, match=f"'{next(iter(scaling))}' would make sparse rows dense"
+    ):
+        prepare(sparse, "train", [sparse_file], tmp_path / "out.parquet")
 
 
 @pytest.mark.parametrize("split", ["train", "test"])
@@ -177,31 +191,21 @@ def test_values_too_large_to_be_scaled_are_named(tmp_path, split):
 
 
 def test_labels_are_scaled_by_the_extremes_of_train(tmp_path):
-    years = dataset(features=2, task="regression", labels=None, scale_labels="min_max")
-    raw, train, test = (tmp_path / name for name in ("raw", "train.parquet", "test.parquet"))
-    raw.write_text("1950 1:3\n2010 2:5\n1980 1:1\n")
-    prepare(years, "train", [raw], train)
-    samples, metadata = read_prepared(train)
+    years = dataset(**YEARS, scale_labels="min_max")
+    raw = written(tmp_path / "raw", "1950 1:3\n2010 2:5\n1980 1:1\n")
+    other = written(tmp_path / "other", "2040 1:1\n1950 1:1\n")
+    found = prepared(years, tmp_path, train=[raw], test=[other])
+    samples, metadata = found["train"]
     assert samples.label.tolist() == [0, 1, 0.5]
-    assert samples.features.toarray().tolist() == [[3, 0], [0, 5], [1, 0]]
+    assert samples.features.toarray().tolist() == [[3, 0, 0], [0, 5, 0], [1, 0, 0]]
     assert metadata["scaled_labels"] == {"minimum": 1950, "maximum": 2010}
     assert metadata["standardised"] is None
-
-    raw.write_text("2040 1:1\n1950 1:1\n")
-    prepare(years, "test", [raw], test, train=train)
-    assert read_prepared(test)[0].label.tolist() == [1.5, 0]
-    with pytest.raises(FedatlasError, match="'test': scaling needs the prepared split 'train'"):
-        prepare(years, "test", [raw], test)
-    both = years.model_copy(update={"standardise": True})
-    raw.write_text("2040 1:1 2:1\n1950 1:1\n")
-    with pytest.raises(FedatlasError, match=r"train\.parquet: is not the split 'train'"):
-        prepare(both, "test", [raw], test, train=train)
+    assert found["test"][0].label.tolist() == [1.5, 0]
 
 
 def test_labels_that_are_all_equal_cannot_be_scaled(tmp_path):
-    raw = tmp_path / "raw"
-    raw.write_text("1950 1:3\n1950 2:5\n")
-    years = dataset(features=2, task="regression", labels=None, scale_labels="min_max")
+    raw = written(tmp_path / "raw", "1950 1:3\n1950 2:5\n")
+    years = dataset(**YEARS, scale_labels="min_max")
     with pytest.raises(FedatlasError, match="'train': every label is 1950, which 'scale_labels"):
         prepare(years, "train", [raw], tmp_path / "out.parquet")
 
