@@ -14,11 +14,11 @@ from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json
 from fedatlas.plain_text import rest, say
 from fedatlas.plan import jobs, places, results
-from fedatlas.plan.code import code_digest, files_digest
+from fedatlas.code import code_digest, files_digest
 from fedatlas.plan.failures import failed_jobs, format_failures, repeat_options
 from fedatlas.plan.places import CONSTRAINTS, one_of
 from fedatlas.plan.selected import Selected, commands_name_experiments, plan_command, targets
-from fedatlas.projects import open_projects
+from fedatlas.extensions import open_projects
 from fedatlas.schema.config import check_command, export_to_jobs, load_config
 from fedatlas.steps import STEPS, File
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedatlas import algorithms, architectures
-from fedatlas.projects import VARIABLE, open_projects
+from fedatlas.extensions import VARIABLE, open_projects
 
 DOCS = Path(__file__).parent.parent / "docs"
 

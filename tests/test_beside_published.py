@@ -13,10 +13,10 @@ import fedatlas
 from atlas_factory import one_run, problem, write_atlas
 from experiment_files import BASE, RUN, load
 from fedatlas.cli.new import Kind, new
+from fedatlas.code import code_digest
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, write_text
 from fedatlas.plan.build import Plan, build_plan
-from fedatlas.plan.code import code_digest
 from fedatlas.schema.models import validated
 from fedatlas.schema.runs import RunSpec
 from fedatlas.store.atlas import AtlasRun, atlas_runs

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import fedatlas
+from fedatlas.code import SourceTree, import_closure
 from fedatlas.plan.build import build_plan
-from fedatlas.plan.code import SourceTree, import_closure
 
 ROOT = fedatlas.__path__[0]
 

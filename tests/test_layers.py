@@ -14,7 +14,7 @@ LONGEST_FILE = 500
 LAYERS = (
     # Know nothing of the rest.
     {"plain_text", "markdown", "steps"},
-    {"errors", "extensions", "files", "interruption", "plan.code", "projects"},
+    {"errors", "code", "extensions", "files", "interruption"},
     {"architectures"},  # networks, by name
     {"schema"},  # what people write
     {"arithmetic"},  # losses, gradients and draws over samples

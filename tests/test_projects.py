@@ -10,11 +10,11 @@ from typer.testing import CliRunner
 from fedatlas.algorithms import algorithm_class, algorithm_names
 from fedatlas.architectures import architecture, architecture_names
 from fedatlas.cli import app
+from fedatlas.code import SourceTree, code_digest, import_closure
 from fedatlas.errors import FedatlasError
+from fedatlas.extensions import VARIABLE, added_sources, projects
 from fedatlas.plan.build import build_plan
-from fedatlas.plan.code import SourceTree, code_digest, import_closure
 from fedatlas.plan.places import catalogue_files, find_projects
-from fedatlas.projects import VARIABLE, added_sources, projects
 from fedatlas.schema.experiment_files import read_experiments
 from fedatlas.training.rehearsal import rehearse
 from outside_project import DOCS, open_project, whole_files, write_project

@@ -27,6 +27,7 @@ from atlas_factory import (
     write_claims,
 )
 from fedatlas.cli import app
+from fedatlas.code import code_digest
 from fedatlas.data.catalogue import load_catalogue
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.verdicts import read_verdicts
@@ -34,7 +35,6 @@ from fedatlas.files import canonical_json, file_digest, write_text
 from fedatlas.pages.repository import data_card
 from fedatlas.pages.steps import write_explorer
 from fedatlas.plan.build import build_plan
-from fedatlas.plan.code import code_digest
 from fedatlas.store import publishing
 from fedatlas.store.compared import AtlasComparison
 from fedatlas.store.crate import read_citation, revision

@@ -29,12 +29,12 @@ from fedatlas.evaluation.comma_separated import to_csv
 from fedatlas.evaluation.selection import by_run, choices, select
 from fedatlas.evaluation.study_files import BUDGETS_FORMAT
 from fedatlas.evaluation.verdicts import Verdict, verdicts_to_csv
+from fedatlas.extensions import VARIABLE
 from fedatlas.markdown import WIDTH, code, item, paragraph, prose, table, text
 from fedatlas.pages.results_table import results_table
 from fedatlas.pages.scope import STUDIES, PaperScope, read_scope
 from fedatlas.pages.summary import write_report
 from fedatlas.plan.build import Plan, build_plan
-from fedatlas.projects import VARIABLE
 from fedatlas.schema.claims import OUTCOMES
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.partitions import BinaryClasses, TieredPartition

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fedatlas.plan.code import code_digest
+from fedatlas.code import code_digest
 from fedatlas.steps import STEPS
 
 RULES = "".join(file.read_text() for file in Path("rules").glob("*.smk"))

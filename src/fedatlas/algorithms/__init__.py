@@ -1,6 +1,6 @@
 """The methods, one file each, named as the method: adding a file adds a method.
 
-Files lie here, or in the folder `methods` of a project (see `fedatlas.projects`).
+Files lie here, or in the folder `methods` of a project (see `fedatlas.extensions`).
 `fedatlas.federations.algorithm` says what a file must define. A file whose name begins with `_` is
 no method.
 """
@@ -11,9 +11,8 @@ from functools import cache
 from types import ModuleType
 
 from fedatlas.errors import FedatlasError, error_context, similar
-from fedatlas.extensions import import_extension
+from fedatlas.extensions import code_folders, import_extension
 from fedatlas.federations.algorithm import Algorithm
-from fedatlas.projects import code_folders
 from fedatlas.schema.models import only_subclass, validated
 from fedatlas.schema.runs import RunSpec
 

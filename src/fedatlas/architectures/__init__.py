@@ -1,6 +1,6 @@
 """Networks that map samples to outputs, by name: one file for each family of them.
 
-Files lie here, or in the folder of the same name of a project (see `fedatlas.projects`). Every
+Files lie here, or in the folder of the same name of a project (see `fedatlas.extensions`). Every
 function `NAME(shape, outputs)` or, with a number of hidden units, `NAME(shape, outputs, hidden)` of
 a file builds the network NAME; one that is called `build` bears the name of its file. It makes a
 torch module from (n, *shape) to (n, outputs), initialised by torch's global generator, and raises
@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedatlas.errors import FedatlasError, error_context
-from fedatlas.extensions import import_extension
-from fedatlas.projects import code_folders
+from fedatlas.extensions import code_folders, import_extension
 
 if TYPE_CHECKING:  # the plan needs names, not torch
     import torch

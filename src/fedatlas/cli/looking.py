@@ -13,8 +13,8 @@ import typer
 from fedatlas.cli.options import Configuration, Lock, Mirror, ResultsFolder
 from fedatlas.data.raw_files import LOCK
 from fedatlas.errors import FedatlasError, similar
+from fedatlas.extensions import projects
 from fedatlas.plain_text import say
-from fedatlas.projects import projects
 from fedatlas.schema.config import SEEDS_VARIABLE, home_expanded
 
 

@@ -13,10 +13,10 @@ from pydantic import SerializeAsAny
 from fedatlas.algorithms import algorithm_class
 from fedatlas.data.datasets import Dataset
 from fedatlas.errors import FedatlasError
+from fedatlas.extensions import projects
 from fedatlas.files import canonical_json, text_digest
 from fedatlas.plan.build import Plan, group_of
 from fedatlas.plan.results import steps_of
-from fedatlas.projects import projects
 from fedatlas.schema.claims import Claim
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.federation import Federation, federation_of, format_span

@@ -3,10 +3,10 @@
 import logging
 from pathlib import Path
 
+from fedatlas.extensions import projects
 from fedatlas.files import write_text
 from fedatlas.plan.build import build_plan
 from fedatlas.plan.places import shipped_configuration
-from fedatlas.projects import projects
 
 log = logging.getLogger(__name__)
 

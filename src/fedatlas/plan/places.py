@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fedatlas.errors import FedatlasError
-from fedatlas.extensions import relative_path
-from fedatlas.projects import CODE, VARIABLE, projects
+from fedatlas.extensions import CODE, VARIABLE, projects, relative_path
 from fedatlas.schema.config import CONFIG_VARIABLE
 
 #: Snakemake's path variable for the folder of results, at the beginning of files' names.

@@ -10,9 +10,9 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
+from fedatlas.code import code_digest
 from fedatlas.errors import FedatlasError
 from fedatlas.plan.build import Plan
-from fedatlas.plan.code import code_digest
 from fedatlas.schema.models import read_json
 from fedatlas.schema.runs import RunSpec
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from fedatlas.data.raw_files import LOCK
 from fedatlas.errors import FedatlasError, NotReadNowError
+from fedatlas.extensions import projects
 from fedatlas.plan.build import Plan, build_plan
-from fedatlas.projects import projects
 from fedatlas.provenance.expected import (
     MAKE_AGAIN,
     RUN_AGAIN,

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import xarray as xr
 
 from fedatlas.errors import FedatlasError, similar
+from fedatlas.extensions import projects
 from fedatlas.plain_text import printable
 from fedatlas.plan.build import Plan, build_plan
 from fedatlas.plan.places import shipped_configuration
-from fedatlas.projects import projects
 from fedatlas.provenance.expected import why_stale
 from fedatlas.schema.config import Names, is_named, listed
 from fedatlas.store.checksums import NAME as SUMS

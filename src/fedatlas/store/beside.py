@@ -11,8 +11,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from fedatlas.algorithms import algorithm_names
 from fedatlas.architectures import architecture_names
+from fedatlas.code import code_digest
 from fedatlas.errors import FedatlasError
-from fedatlas.plan.code import code_digest
 from fedatlas.schema.models import read_json
 from fedatlas.schema.network_model import NetworkModel
 from fedatlas.schema.objectives import NetworkObjective, Objective

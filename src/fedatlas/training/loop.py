@@ -14,11 +14,11 @@ import xarray as xr
 from tqdm import tqdm
 
 from fedatlas.algorithms import build_algorithm
+from fedatlas.code import code_digest
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.context import FederationContext, Privacy, SeedRun, open_context
 from fedatlas.files import canonical_json, require_writable
-from fedatlas.plan.code import code_digest
 from fedatlas.schema.runs import RunSpec
 from fedatlas.store.trace import build_trace, record_schedule, values_digest, write_trace
 from fedatlas.training.optimum import read_optima

@@ -36,11 +36,11 @@ import numpy as np
 
 from fedatlas.algorithms import algorithm_class, build_algorithm
 from fedatlas.arithmetic.client_rows import ClientRows
+from fedatlas.code import code_digest
 from fedatlas.errors import FedatlasError
 from fedatlas.extensions import relative_path
 from fedatlas.federations.context import FederationContext
 from fedatlas.files import canonical_json, text_digest, write_text
-from fedatlas.plan.code import code_digest
 from fedatlas.schema.runs import RunSpec
 from fedatlas.training.observation import (
     Carried,

@@ -15,9 +15,9 @@ from numba import njit
 from numba.core.caching import FunctionCache
 from numba.core.serialize import dumps
 
+from fedatlas.code import code_digest
 from fedatlas.errors import FedatlasError
 from fedatlas.files import text_digest, write_atomically
-from fedatlas.plan.code import code_digest
 
 _SUM = sha256().digest_size
 

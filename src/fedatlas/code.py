@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fedatlas.errors import FedatlasError
+from fedatlas.extensions import added_sources, projects
 from fedatlas.files import canonical_json, file_digest, text_digest, write_text
-from fedatlas.projects import added_sources, projects
 
 
 class _Source(NamedTuple):
@@ -128,7 +128,7 @@ class SourceTree:
 
 @cache
 def _sources(added: tuple[tuple[str, Path], ...]) -> SourceTree:
-    return SourceTree(Path(__file__).parents[1], added)
+    return SourceTree(Path(__file__).parent, added)
 
 
 def import_closure(*modules: str) -> list[str]:
