@@ -17,7 +17,7 @@ from fedatlas.schema.config import check_command
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.models import in_words, read_yaml, validated
 from fedatlas.store.netcdf import check_seal
-from fedatlas.training.failing import naming_run
+from fedatlas.training.steps import naming_run
 from workflow_copy import ROOT
 
 

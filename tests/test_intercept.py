@@ -18,7 +18,6 @@ from fedatlas.schema.partitions import (
     HorizontalPartition,
     TieredPartition,
     VerticalPartition,
-    pooled_rows,
 )
 from fedatlas.shards.writing import write_shards
 from fedatlas.training.loop import train
@@ -138,7 +137,7 @@ def test_a_linear_model_reaches_the_accuracy_of_one_with_an_intercept(tmp_path):
 
 def test_the_optimum_is_that_of_the_objective_with_all_weights_penalised(tmp_path):
     samples, weight = skewed(300), 1e-2
-    spec = pooled_rows(HorizontalPartition(clients=6, intercept=True))
+    spec = HorizontalPartition(clients=6, intercept=True).pooled()
     train_rows = read_party_shards(shard(tmp_path, samples, spec)).train
     _, found = solve(train_rows, LinearObjective(name="logistic_l2", weight=weight))
     # Newton's method in float64, from the formula.

@@ -21,7 +21,7 @@ from fedatlas.arithmetic.batched_network import BatchedNetwork
 from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.arithmetic.samples import Clipping, Samples
 from fedatlas.arithmetic.torch_device import DeviceSamples, Minibatch, in_blocks
-from fedatlas.errors import is_shortage
+from fedatlas.errors import RunFailedError, is_shortage
 from fedatlas.federations.decentralised.torch_engine import ClassifyingAgents
 from fedatlas.federations.horizontal.torch_engine import TorchEngine
 from fedatlas.federations.min_max.engine import AucEngine
@@ -29,7 +29,7 @@ from fedatlas.federations.shards import ClientSamples, TieredSamples
 from fedatlas.federations.tiered.hubs import sums_of_others
 from fedatlas.federations.tiered.torch_engine import NetworkSilos
 from fedatlas.schema.objectives import AucObjective, ClassificationObjective, LinearObjective
-from fedatlas.training.failing import RunFailedError, naming_run
+from fedatlas.training.steps import naming_run
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -200,7 +200,7 @@ def test_what_is_about_memory(error, expected):
 
 LACKING = """
 import resource, numpy, torch
-from fedatlas.training.failing import naming_run
+from fedatlas.training.steps import naming_run
 resource.setrlimit(resource.RLIMIT_AS, (4 << 30, resource.RLIM_INFINITY))
 with naming_run("e/r/p", "cpu"):
     {allocate}

@@ -11,7 +11,7 @@ import reference_vertical as reference
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.vertical.shards import PartyRows
 from fedatlas.schema.objectives import LinearObjective
-from fedatlas.training.optimum import Optimum, read_optimum, write_optimum
+from fedatlas.schema.runs import Optimum, read_optimum, write_optimum
 from fedatlas.training.solver import ACCURACY, solve
 
 both_layouts = pytest.mark.parametrize("layout", ["dense", "sparse"])

@@ -38,11 +38,11 @@ from fedatlas.provenance.difference import Tolerance, compare, compare_traces
 from fedatlas.provenance.expected import State, exit_status
 from fedatlas.provenance.stored import Place, StoredTrace, read_stored
 from fedatlas.provenance.verification import verify
+from fedatlas.schema.runs import read_optimum, write_optimum
 from fedatlas.shards.writing import write_shards
 from fedatlas.store.netcdf import seal, write_netcdf
 from fedatlas.store.trace import read_trace, values_digest, write_trace
 from fedatlas.training.loop import train
-from fedatlas.training.optimum import read_optimum, write_optimum
 from fedatlas.training.seeds import SeedPolicy
 from fedatlas.training.solver import solve
 from forking import forks

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from fedatlas.algorithms.fedavg import FedAvg
 from fedatlas.algorithms.fedpage import FedPage
 from fedatlas.schema.partitions import HorizontalPartition
-from fedatlas.schema.runs import RunSpec
+from fedatlas.schema.runs import Optimum, RunSpec, write_optimum
 from fedatlas.store.trace import read_trace, values_digest
 from fedatlas.training import loop, seeds
-from fedatlas.training.optimum import Optimum, write_optimum
 from fedatlas.training.steps import train_points
 from resuming import without_times
 from small_federations import share_out, small, small_shards

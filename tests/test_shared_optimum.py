@@ -30,13 +30,12 @@ from fedatlas.federations.tiered.hubs import SiloModels
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.models import validated
 from fedatlas.schema.objectives import LinearObjective
-from fedatlas.schema.partitions import Partition, VerticalPartition, pooled_rows
-from fedatlas.schema.runs import RunSpec
+from fedatlas.schema.partitions import Partition, VerticalPartition
+from fedatlas.schema.runs import Optimum, RunSpec, read_optimum, write_optimum
 from fedatlas.shards.assignment import share_out, share_out_by_silo, train_and_test_rows
 from fedatlas.shards.writing import write_shards
 from fedatlas.store.trace import read_trace
 from fedatlas.training.loop import train
-from fedatlas.training.optimum import Optimum, read_optimum, write_optimum
 from fedatlas.training.seeds import SeedPolicy
 from fedatlas.training.steps import find_optimum
 from prepared_files import write_prepared
@@ -169,14 +168,14 @@ HELD_BY = {
 @quick
 @given(partitions(st.none() | st.integers(1, 30) | st.sampled_from(["test", "dev"])))
 def test_any_kind_has_the_pooled_rows_of_its_samples_and_test(spec):
-    pooled = pooled_rows(spec.of_seed(9))
+    pooled = spec.of_seed(9).pooled()
     assert (pooled.parties, pooled.active, pooled.seed) == (1, 1, 0)
     assert (pooled.samples, pooled.test) == (spec.samples, spec.test)
     assert pooled.standardise == getattr(spec, "standardise", False)
-    assert pooled.pooled == pooled
+    assert pooled.pooled() == pooled
     for kind in () if pooled.standardise else KINDS:
         other = of_kind(kind, samples=spec.samples, test=spec.test)
-        assert pooled_rows(other).slug == pooled.slug
+        assert other.pooled().slug == pooled.slug
 
 
 @pytest.fixture(scope="module", params=["dense", "sparse"])
@@ -241,10 +240,10 @@ def test_shards_of_all_kinds_hold_the_same_rows_and_name_one_optimum(prepared, r
     files, slugs = {}, set()
     for holder, (kind, rest) in HELD_BY.items():
         spec = of_kind(kind, **rows, **rest).of_seed(8)
-        slugs.add(pooled_rows(spec).slug)
+        slugs.add(spec.pooled().slug)
         files[holder] = sharded(prepared, spec)
     (slug,) = slugs
-    files["pooled"] = sharded(prepared, pooled_rows(of_kind("horizontal", **rows)))
+    files["pooled"] = sharded(prepared, of_kind("horizontal", **rows).pooled())
     assert files["pooled"][0].parent.name == slug
     for holder, shards in files.items():
         columns = []
@@ -266,18 +265,18 @@ def test_shards_of_all_kinds_hold_the_same_rows_and_name_one_optimum(prepared, r
 )
 def test_rows_that_others_do_not_have_are_refused(kind, rest, message):
     with pytest.raises(FedatlasError, match=f"^suboptimality .*{message.format(kind=kind)}"):
-        pooled_rows(of_kind(kind, **rest))
+        of_kind(kind, **rest).pooled()
 
 
 def test_clients_of_random_sizes_are_refused():
     spec = of_kind("horizontal", assignment="dirichlet", concentration=0.5)
     with pytest.raises(FedatlasError, match=r"not with 'binary' or the assignment 'dirichlet'$"):
-        pooled_rows(spec)
+        spec.pooled()
 
 
 def test_parties_may_hold_out_a_share_each_trial_its_own():
     spec = of_kind("vertical", test=0.2)
-    slugs = [pooled_rows(spec.of_seed(seed)).rows_slug for seed in (3, 4)]
+    slugs = [spec.of_seed(seed).pooled().rows_slug for seed in (3, 4)]
     assert slugs == ["seed3-rows-all-test0.2", "seed4-rows-all-test0.2"]
 
 
@@ -409,7 +408,7 @@ def least(prepared: Path, objective: str) -> float:
 def optima(prepared) -> Path:
     """Optima by the workflow's command, of the rows that all runs share."""
     folder = prepared / "optima"
-    pooled = pooled_rows(RUNS["fedavg"]["partition"])
+    pooled = RUNS["fedavg"]["partition"].pooled()
     for objective in ("logistic_l2", "ridge_regression"):
         declared = LinearObjective(name=objective, weight=0.1)
         file = folder / pooled.rows_slug / f"{declared.slug}.json"

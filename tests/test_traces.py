@@ -16,9 +16,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.quantities import COSTS, MEASUREMENTS
-from fedatlas.schema.runs import RecordEvery
+from fedatlas.schema.runs import RecordEvery, record_schedule
 from fedatlas.store.netcdf import seal, write_netcdf
-from fedatlas.store.trace import FORMAT, build_trace, read_trace, record_schedule, write_trace
+from fedatlas.store.trace import FORMAT, build_trace, read_trace, write_trace
 from fedatlas.training import seeds
 from trace_factory import auroc_trace, falling_trace, linear_trace, make_trace, tiered_trace
 

@@ -7,14 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedatlas.errors import FedatlasError
+from fedatlas.errors import FedatlasError, RunFailedError
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.plan import jobs
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.runs import Points
 from fedatlas.store.trace import read_trace
 from fedatlas.training import loop
-from fedatlas.training.failing import RunFailedError
 from fedatlas.training.loop import train
 from fedatlas.training.steps import train_points
 from resuming import without_times

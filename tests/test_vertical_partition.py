@@ -94,7 +94,7 @@ def test_trials_with_every_choice_meet_each_choice_of_label_holders_once():
     assert declared.of_seed(13) == declared.of_seed(3) != declared.of_seed(4)
     assert len({declared.of_seed(trial).slug for trial in range(10)}) == 10
     assert declared.of_seed(4).rows_slug == vertical(5, 2, seed=3).rows_slug
-    assert declared.of_seed(4).pooled == vertical(5, 2, seed=3).pooled
+    assert declared.of_seed(4).pooled() == vertical(5, 2, seed=3).pooled()
     with pytest.raises(FedatlasError, match="one choice for each trial"):
         feature_blocks(declared, 12)
 
@@ -195,10 +195,10 @@ def test_equal_rows_have_equal_names(one, other):
 
 @given(specifications(), specifications())
 def test_partitions_with_equal_rows_are_pooled_alike(one, other):
-    pooled = one.pooled
+    pooled = one.pooled()
     assert (pooled.parties, pooled.active) == (1, 1)
     assert pooled.rows_slug == one.rows_slug.replace("seedNone", f"seed{pooled.seed}")
-    assert (pooled == other.pooled) == (one.rows_slug == other.rows_slug)
+    assert (pooled == other.pooled()) == (one.rows_slug == other.rows_slug)
     for left, right in zip(
         train_and_test_rows(pooled, 150), train_and_test_rows(one, 150), strict=True
     ):

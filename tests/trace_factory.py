@@ -7,7 +7,8 @@ import numpy as np
 import xarray as xr
 
 from fedatlas.files import canonical_json
-from fedatlas.store.trace import build_trace, record_schedule
+from fedatlas.schema.runs import record_schedule
+from fedatlas.store.trace import build_trace
 
 BYTES_PER_ROUND = 1000.0
 GRADIENTS_PER_ROUND = 400.0

@@ -1,4 +1,4 @@
-"""The one exception that users see, and one kind of it."""
+"""The exceptions that users see."""
 
 import difflib
 import errno
@@ -17,6 +17,10 @@ class FedatlasError(Exception):
 
     def __str__(self) -> str:
         return printable(super().__str__())
+
+
+class RunFailedError(Exception):
+    """An exception of a run that is no FedatlasError, with all that a user is told of it."""
 
 
 class NotReadNowError(FedatlasError):

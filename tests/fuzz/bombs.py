@@ -19,9 +19,9 @@ from fedatlas.data.formats.csv import CsvTable, read_csv
 from fedatlas.data.formats.image_folders import _rgb_image
 from fedatlas.data.unpack import unpack_archive
 from fedatlas.schema.models import read_yaml
+from fedatlas.schema.runs import read_optimum
 from fedatlas.store.netcdf import seal
 from fedatlas.store.trace import read_trace
-from fedatlas.training.optimum import read_optimum
 from fedatlas.training.seeds import read_checkpoint
 
 Read = Callable[[], Any]

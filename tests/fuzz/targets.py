@@ -33,8 +33,8 @@ from fedatlas.evaluation.study_files import ATTACKS_COLUMNS, read_attacks
 from fedatlas.evaluation.verdicts import Verdict, read_verdicts, verdicts_to_csv
 from fedatlas.schema.claims import Effect
 from fedatlas.schema.experiment_files import load_experiments
+from fedatlas.schema.runs import read_optimum
 from fedatlas.store.netcdf import seal
-from fedatlas.training.optimum import read_optimum
 from fedatlas.training.seeds import read_checkpoint, write_checkpoint
 from fuzz.mutations import TOKENS, mutated, with_png_sums, with_tar_sums
 

@@ -17,11 +17,10 @@ import typer
 
 from fedatlas import __version__
 from fedatlas.cli import looking, new, published, run, step
-from fedatlas.errors import FedatlasError
+from fedatlas.errors import FedatlasError, RunFailedError
 from fedatlas.extensions import describe_place, open_projects
 from fedatlas.plain_text import printable, say
 from fedatlas.plan.places import find_projects
-from fedatlas.training.failing import RunFailedError
 
 #: Commands by what people want.
 WANTED: dict[str, tuple[Callable[..., None], ...]] = {

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
-from fedatlas.schema.federation import Federation
+from fedatlas.schema.federation import Federation, federations
 from fedatlas.schema.graphs import Graphs
 from fedatlas.schema.models import Model
-from fedatlas.schema.objectives import Objective
+from fedatlas.schema.objectives import LINEAR_ONLY, ClassificationObjective, Objective
 from fedatlas.schema.partitions import Partition
 from fedatlas.schema.runs import RunSpec
 
@@ -156,7 +156,11 @@ class Algorithm(Model, ABC):
             raise FedatlasError(f"{cls.title} works on graphs: say 'graphs'")
         if not own.on_graphs and graphs is not None:
             raise FedatlasError(f"{cls.title} does not work on graphs: remove 'graphs'")
-        if why := own.refuses(objective):
+        if not isinstance(objective, own.objectives):
+            takers = {each.holders for each in federations() if isinstance(objective, each.objectives)}
+            why = f"only {' and '.join(sorted(takers))} do"
+            if isinstance(objective, ClassificationObjective):
+                why = LINEAR_ONLY
             raise FedatlasError(f"{cls.title} does not take the objective {objective.name}: {why}")
 
     def check_run(self, spec: RunSpec) -> None:

@@ -34,7 +34,6 @@ from fedatlas.schema.partitions import (
     HorizontalPartition,
     Partition,
     VerticalPartition,
-    pooled_rows,
 )
 from fedatlas.schema.runs import RunConfig, RunSpec, at_point, flat
 
@@ -171,7 +170,7 @@ def _add_jobs(plan: Plan, name: str) -> None:
             partition = declared.partition.of_seed(seed)
             plan.partitions[partition.slug] = partition
             if declared.optimum:
-                rows = pooled_rows(partition)
+                rows = partition.pooled()
                 plan.pooled[rows.rows_slug] = plan.partitions[rows.slug] = rows
         if isinstance(declared.objective, LinearObjective):
             plan.objectives[declared.objective.slug] = declared.objective

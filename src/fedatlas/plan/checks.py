@@ -21,7 +21,6 @@ from fedatlas.schema.objectives import (
 from fedatlas.schema.papers import OURS
 from fedatlas.schema.partitions import (
     Partition,
-    pooled_rows,
 )
 from fedatlas.schema.quantities import declared_network
 from fedatlas.schema.runs import RunSpec
@@ -169,7 +168,7 @@ def _check_optimum(spec: RunSpec, rows: int | None, where: str) -> None:
     if not isinstance(spec.objective, LinearObjective):
         raise FedatlasError(f"{where}: suboptimality is measured of linear models only")
     with error_context(where):
-        pooled_rows(partition)
+        partition.pooled()
         if spec.federation.mean_of_clients:
             _check_equal_clients(partition, partition.samples if rows is None else rows)
 

@@ -33,8 +33,7 @@ from fedatlas.provenance.expected import (
 )
 from fedatlas.provenance.stored import StoredTrace
 from fedatlas.schema.models import read_json
-from fedatlas.schema.runs import RunSpec
-from fedatlas.training.optimum import read_optimum
+from fedatlas.schema.runs import RunSpec, read_optimum
 from fedatlas.training.seeds import FINISHED, SEED_IDENTITY, read_seed, seed_file, seed_identity
 
 

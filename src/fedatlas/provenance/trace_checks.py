@@ -33,7 +33,6 @@ from fedatlas.provenance.stored import (
 )
 from fedatlas.schema.runs import RunSpec
 from fedatlas.store.trace import values_digest
-from fedatlas.training.optimum import read_optima
 
 _ENVIRONMENT = (
     "install the recorded versions, or keep it and compare with `fedatlas diff` after a new run"
@@ -107,7 +106,7 @@ class Traces:
                 yield unchecked("optima", f"{file}: is not here")
                 return
         try:
-            now = {str(seed): optimum for seed, optimum in read_optima(spec, folder).items()}
+            now = {str(seed): optimum for seed, optimum in spec.read_optima(folder).items()}
         except FedatlasError as error:
             yield unchecked("optima", str(error))
             return

@@ -21,7 +21,7 @@ from pydantic import (
     model_serializer,
 )
 from pydantic import model_validator as validator
-from pydantic_core import InitErrorDetails
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from fedatlas.extensions import import_extension
 from fedatlas.schema.models import Model, only_subclass
@@ -117,8 +117,9 @@ class Kind:
 
     def complete(self, value: Mapping[str, Any]) -> dict[str, Any]:
         """All declared keys and those that the kind sets; ValidationError for other ones."""
+        unknown = PydanticCustomError("extra_forbidden", "unknown key", {"allowed": self.keys})
         wrong: list[InitErrorDetails] = [
-            {"type": "extra_forbidden", "loc": (key,), "input": of}
+            {"type": unknown, "loc": (key,), "input": of}
             for key, of in value.items()
             if key not in self.keys
         ]
@@ -199,12 +200,6 @@ class ClaimTest(Model, ABC):
         kind = _named(value)
         return _classes()[kind] if cls is ClaimTest and kind in claim_kinds() else cls
 
-    @classmethod
-    def allowed_keys(cls, value: Any) -> tuple[str, ...]:
-        """Those of the mapping's kind."""
-        kind = cls.kinds.get(_named(value))
-        return kind.keys if kind else super().allowed_keys(value)
-
     @validator(mode="wrap")
     @classmethod
     def _by_kind(cls, value: Any, build: ModelWrapValidatorHandler[Self]) -> Self:
@@ -223,8 +218,8 @@ class ClaimTest(Model, ABC):
     def _declared(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Keys that files have; what its kind sets stays out."""
         found: dict[str, Any] = dump(self)
-        allowed = self.allowed_keys({"kind": self.kind})
-        return {key: found[key] for key in found if key in allowed}
+        kind = self.kinds.get(self.kind)
+        return {key: of for key, of in found.items() if kind is None or key in kind.keys}
 
 
 class Claim(Model):

@@ -18,7 +18,7 @@ import numpy as np
 
 from fedatlas.schema.models import only_subclass
 from fedatlas.schema.network_model import Backend, NetworkModel
-from fedatlas.schema.objectives import LINEAR_ONLY, ClassificationObjective, Objective
+from fedatlas.schema.objectives import Objective
 from fedatlas.schema.quantities import COSTS, declared_network, link_latencies
 
 #: Gives the samples of each client of a partition's first silo, (clients,).
@@ -109,16 +109,6 @@ class Federation(ABC):
         """What its runs measure: by the objective, and the counters that are no costs."""
         known = [name for name in objective.measurements if name not in OF_AGENTS]
         return (*known, *(field.name for field in fields(cls.counters) if field.name not in COSTS))
-
-    @classmethod
-    def refuses(cls, objective: Objective) -> str:
-        """Why its methods do not take an objective; empty if they do."""
-        if isinstance(objective, cls.objectives):
-            return ""
-        if isinstance(objective, ClassificationObjective):
-            return LINEAR_ONLY
-        takers = {one.holders for one in federations() if isinstance(objective, one.objectives)}
-        return f"only {' and '.join(sorted(takers))} do"
 
     @classmethod  # noqa: B027 most federations take samples of any shape
     def check_columns(cls, partition: Any, shape: tuple[int, ...]) -> None:

@@ -72,11 +72,6 @@ class Model(BaseModel):
         """The model that validates `value`: this one, unless a key of the value picks another."""
         return cls
 
-    @classmethod
-    def allowed_keys(cls, value: Any) -> tuple[str, ...]:
-        """Keys that files may have where `value` stands."""
-        return (*cls.model_fields, *cls.resolved_before)
-
 
 M = TypeVar("M", bound=Model)
 
@@ -264,6 +259,7 @@ def _explain(model: Any, item: Any, where: str, value: Any) -> str:
     path, parent = _keys(model, item["loc"], value)
     key = ".".join(path) or "(top level)"
     if item["type"] == "extra_forbidden":
+        parent = sorted(item.get("ctx", {}).get("allowed", parent))
         alike = similar(path[-1], parent)
         hint = f"{alike}; allowed keys: {', '.join(parent)}" if parent else ""
         return f"{where}: unknown key '{key}'{hint}"
@@ -294,7 +290,7 @@ def _keys(model: Any, location: tuple[Any, ...], value: Any) -> tuple[list[str],
             models = tagged
             continue
         path.append(_name_of(value, part))
-        allowed = sorted(key for one in models for key in one.allowed_keys(value))
+        allowed = [key for one in models for key in (*one.model_fields, *one.resolved_before)]
         within = [one.model_fields[part].annotation for one in models if part in one.model_fields]
         if within:  # other parts are items of lists and mappings, whose models these are
             models = [inner for annotation in within for inner in _models(annotation)]

@@ -133,11 +133,33 @@ class _ClientPartition(_Partition):
     binary: labels made ±1, one class made rare; null leaves labels as they are.
     """
 
+    kind: str
+    samples: int | None = None
     binary: BinaryClasses | None = None
 
     @property
     def _binary_part(self) -> list[str]:
         return [] if self.binary is None else [self.binary.slug]
+
+    def pooled(self) -> "VerticalPartition":
+        """The training rows in one party's hands, on which an optimum is found.
+
+        Partitions of any kind with the same `samples` and `test` share it, and so one f*.
+        Raises FedatlasError where the mean over clients is not that over rows, or rows differ by
+        kind.
+        """
+        if isinstance(self.test, float):
+            raise FedatlasError(
+                f"suboptimality of a {self.kind} partition needs the rows that others have: 'test' "
+                "as a share draws its own; state a number of last rows or the name of a split"
+            )
+        if self.binary is not None or getattr(self, "assignment", None) == "dirichlet":
+            raise FedatlasError(
+                "suboptimality is measured where all rows count equally: not with 'binary' or the "
+                "assignment 'dirichlet'"
+            )
+        kept = {"samples": self.samples, "test": self.test, "intercept": self.intercept}
+        return VerticalPartition(parties=1, active=1, seed=0, **kept)
 
 
 def _enough_samples(samples: int | None, info: ValidationInfo) -> int | None:
@@ -303,7 +325,6 @@ class VerticalPartition(_Partition):
         standardised = ["standardised"] if self.standardise else []
         return ["rows", str(self.samples or "all"), *standardised, *self._last_parts]
 
-    @property
     def pooled(self) -> "VerticalPartition":
         """The same rows with one party; the same for all partitions that share a `rows_slug`."""
         seed = self.seed if isinstance(self.test, float) else 0
@@ -408,26 +429,3 @@ class TieredPartition(_ClientPartition):
 Partition: TypeAlias = Annotated[
     HorizontalPartition | VerticalPartition | TieredPartition, Field(discriminator="kind")
 ]
-
-
-def pooled_rows(spec: Partition) -> VerticalPartition:
-    """The training rows of a partition in one party's hands, on which an optimum is found.
-
-    Partitions of any kind with the same `samples` and `test` share it, and so one f*.
-
-    Raises FedatlasError where the mean over clients is not that over rows, or rows differ by kind.
-    """
-    if isinstance(spec, VerticalPartition):
-        return spec.pooled
-    if isinstance(spec.test, float):
-        raise FedatlasError(
-            f"suboptimality of a {spec.kind} partition needs the rows that others have: 'test' as "
-            "a share draws its own; state a number of last rows or the name of a split"
-        )
-    if spec.binary is not None or getattr(spec, "assignment", None) == "dirichlet":
-        raise FedatlasError(
-            "suboptimality is measured where all rows count equally: not with 'binary' or the "
-            "assignment 'dirichlet'"
-        )
-    kept = {key: getattr(spec, key) for key in ("samples", "test", "intercept")}
-    return VerticalPartition(parties=1, active=1, seed=0, **kept)

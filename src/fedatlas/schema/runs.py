@@ -14,12 +14,13 @@ from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, model_v
 
 from fedatlas.architectures import architecture_module
 from fedatlas.errors import FedatlasError
+from fedatlas.files import canonical_json, text_digest, write_text
 from fedatlas.schema.federation import Federation, federation_of
 from fedatlas.schema.graphs import Graphs, weight_matrix
-from fedatlas.schema.models import Model
+from fedatlas.schema.models import Model, read_json, validated
 from fedatlas.schema.network_model import Backend, NetworkModel
 from fedatlas.schema.objectives import NetworkObjective, Objective
-from fedatlas.schema.partitions import HorizontalPartition, Partition, pooled_rows
+from fedatlas.schema.partitions import HorizontalPartition, Partition
 from fedatlas.schema.quantities import Level
 
 
@@ -82,6 +83,43 @@ def agreeing(candidates: Sequence[Candidate], declared: Mapping[str, Any]) -> li
     ]
 
 
+class Optimum(Model):
+    """What a solver found.
+
+    objective: f there. gradient_norm: ‖∇f‖ there. gap: an upper bound of f − f*, ‖∇f‖²/2μ for a
+    μ-strongly convex objective; None for others, where `objective` is that of the stationary point
+    which the solver reaches from w = 0. digest: SHA-256 of the rest in its file; None unless it was
+    read from a file, and of files of versions that wrote none, which are taken as they are.
+    """
+
+    objective: float
+    gradient_norm: float
+    gap: float | None
+    solver: str
+    digest: str | None = None
+
+    def found_digest(self) -> str:
+        """What `digest` must be."""
+        return text_digest(canonical_json(self.model_dump(mode="json", exclude={"digest"})))
+
+
+def write_optimum(optimum: Optimum, path: Path) -> None:
+    """Write as JSON, whole or not at all."""
+    found = optimum.model_copy(update={"digest": optimum.found_digest()})
+    write_text(path, canonical_json(found.model_dump(mode="json")) + "\n")
+
+
+def read_optimum(path: Path) -> Optimum:
+    """Read back; FedatlasError names a file that cannot be read or was changed."""
+    found = validated(Optimum, read_json(path), str(path))
+    if found.digest not in (None, found.found_digest()):
+        raise FedatlasError(
+            f"{path}: is damaged or was changed since it was written: its digest is not that of "
+            "its values. Move it away and run again."
+        )
+    return found
+
+
 class Selection(Model):
     """How a grid's best point is chosen, on training data, by the same rule for every run.
 
@@ -118,6 +156,20 @@ def _from_the_start(every: int | dict[int, int]) -> int | dict[int, int]:
 RecordEvery: TypeAlias = Annotated[
     PositiveInt | dict[NonNegativeInt, PositiveInt], AfterValidator(_from_the_start)
 ]
+
+
+def record_schedule(rounds: int, every: RecordEvery) -> np.ndarray:
+    """Rounds at which records fall: 0, every, 2·every, …, and always the last.
+
+    every: also by first rounds: {0: 2, 40: 20} is every second round up to 40, then every 20th.
+    """
+    distances = {0: every} if isinstance(every, int) else dict(sorted(every.items()))
+    ends = [*distances, rounds + 1][1:]
+    parts = [
+        np.arange(first, min(end, rounds + 1), distance)
+        for (first, distance), end in zip(distances.items(), ends, strict=True)
+    ]
+    return np.unique(np.concatenate([*parts, [rounds]]))
 
 
 class RunSpec(Model):
@@ -170,8 +222,19 @@ class RunSpec(Model):
         """
         if not self.optimum:
             return None
-        rows = pooled_rows(self.partition.of_seed(seed)).rows_slug
+        rows = self.partition.of_seed(seed).pooled().rows_slug
         return folder / rows / f"{self.objective.slug}.json"
+
+    def read_optima(self, folder: Path | None) -> dict[int, float]:
+        """f* of every trial, by seed; empty where sub-optimality is not measured.
+
+        folder: holds the split's optima.
+        """
+        if self.optimum and folder is None:
+            raise FedatlasError(f"{self.name}: measures sub-optimality: give --optima, too")
+        files = {seed: self.optimum_file(folder or Path(), seed) for seed in self.seeds}
+        read = {file: read_optimum(file).objective for file in set(files.values()) if file}
+        return {seed: read[file] for seed, file in files.items() if file}
 
     @property
     def federation(self) -> type[Federation]:

@@ -20,20 +20,6 @@ from fedatlas.store.netcdf import read_netcdf, write_netcdf
 FORMAT = "fedatlas trace 1"
 
 
-def record_schedule(rounds: int, every: int | Mapping[int, int]) -> np.ndarray:
-    """Rounds at which records fall: 0, every, 2·every, …, and always the last.
-
-    every: also by first rounds: {0: 2, 40: 20} is every second round up to 40, then every 20th.
-    """
-    distances = {0: every} if isinstance(every, int) else dict(sorted(every.items()))
-    ends = [*distances, rounds + 1][1:]
-    parts = [
-        np.arange(first, min(end, rounds + 1), distance)
-        for (first, distance), end in zip(distances.items(), ends, strict=True)
-    ]
-    return np.unique(np.concatenate([*parts, [rounds]]))
-
-
 def build_trace(
     variables: Mapping[str, Any],
     status: list[str],

@@ -19,9 +19,8 @@ from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.context import FederationContext, Privacy, SeedRun, open_context
 from fedatlas.files import canonical_json, require_writable
-from fedatlas.schema.runs import RunSpec
-from fedatlas.store.trace import build_trace, record_schedule, values_digest, write_trace
-from fedatlas.training.optimum import read_optima
+from fedatlas.schema.runs import RunSpec, record_schedule
+from fedatlas.store.trace import build_trace, values_digest, write_trace
 from fedatlas.training.seeds import (
     Position,
     SeedFiles,
@@ -58,7 +57,7 @@ def train(
     checkpoints are kept; then SIGTERM and SIGINT wait until one is written.
     """
     require_writable(output)
-    context, best = open_context(spec, shards, device), read_optima(spec, optima)
+    context, best = open_context(spec, shards, device), spec.read_optima(optima)
     return train_in(context, spec, best, seed_files(context, spec, best, seeds), output)
 
 
@@ -241,7 +240,7 @@ class _Run:
             try:
                 self._train_seed(seed, result, resumed, progress)
             except Exception as error:
-                error.add_note(f"seed {seed}")  # see `failing`
+                error.add_note(f"seed {seed}")  # see `steps.naming_run`
                 raise
             result.made = made | {"start": result.made["start"]}
             log.info(

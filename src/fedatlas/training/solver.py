@@ -7,7 +7,7 @@ from fedatlas.arithmetic.kernels.formulas import LinearModel
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.vertical.shards import PartyRows
 from fedatlas.schema.objectives import LinearObjective, Regulariser
-from fedatlas.training.optimum import Optimum
+from fedatlas.schema.runs import Optimum
 
 #: How far above the true optimum f* may be, where that can be known.
 ACCURACY = 1e-10

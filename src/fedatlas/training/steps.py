@@ -2,18 +2,23 @@
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fedatlas.errors import FedatlasError
+from fedatlas.errors import FedatlasError, RunFailedError, is_shortage
+from fedatlas.extensions import describe_place
 from fedatlas.files import canonical_json, date_to_now, require_writable
 from fedatlas.schema.config import DEVICE_VARIABLE, SEEDS_VARIABLE
 from fedatlas.schema.models import read_json
 from fedatlas.schema.objectives import LinearObjective
-from fedatlas.schema.runs import Points, RunSpec
+from fedatlas.schema.runs import Points, RunSpec, write_optimum
 
 log = logging.getLogger(__name__)
+
+# What the training loop notes of errors within a seed, before its number.
+_NOTE = "seed "
 
 # What training reads, below the folder of results.
 _INPUTS = ("shards/*/*/*/*.json", "optima/*/*/*/*.json", "experiments/*/*.json")
@@ -32,7 +37,6 @@ _OF_THE_METHOD = {
 def find_optimum(rows: list[Path], objective: LinearObjective, output: Path) -> None:
     """Find an objective's optimum on pooled training rows, from the files of all parties."""
     from fedatlas.federations.vertical.shards import read_party_shards
-    from fedatlas.training.optimum import write_optimum
     from fedatlas.training.solver import solve
 
     _, found = solve(read_party_shards(rows).train, objective)
@@ -74,9 +78,7 @@ def train_points(
     What is raised names the run that failed; see `naming_run`.
     """
     from fedatlas.federations.context import open_context
-    from fedatlas.training.failing import naming_run
     from fedatlas.training.loop import seed_files, train_in
-    from fedatlas.training.optimum import read_optima
     from fedatlas.training.rehearsal import rehearse_once
     from fedatlas.training.seeds import SeedPolicy
 
@@ -95,7 +97,7 @@ def train_points(
             if context is None or opened != shared:
                 context = None  # before the next is read: memory holds one
                 context, opened = open_context(spec, results / "shards" / split, device), shared
-            best = read_optima(spec, results / "optima" / split)
+            best = spec.read_optima(results / "optima" / split)
             files = seed_files(context, spec, best, SeedPolicy(seeds, checkpoint_every))
             if files.missing:
                 rehearse_once(spec, results / "shards" / split, results / "rehearsals")
@@ -119,7 +121,6 @@ def train_alone(
     seeds: the folder of results of seeds and of checkpoints, if any are to be kept. device,
     checkpoint_every: see `train_run`.
     """
-    from fedatlas.training.failing import naming_run
     from fedatlas.training.loop import train
     from fedatlas.training.rehearsal import rehearse
     from fedatlas.training.seeds import SeedPolicy
@@ -144,3 +145,38 @@ def _where(device: str | None, checkpoint_every: float | None) -> dict[str, Any]
         checkpoint_every = float(os.environ.get("FEDATLAS_CHECKPOINT_EVERY", "60"))
     device = device or os.environ.get(DEVICE_VARIABLE, "auto")
     return {"device": device, "checkpoint_every": checkpoint_every}
+
+
+@contextmanager
+def naming_run(run: str, device: str = "cpu") -> Iterator[None]:
+    """What is raised within begins with the run, experiment/run/point, and the seed in progress.
+
+    Raises FedatlasError of such errors and where memory runs out, which it says what to do about,
+    and RunFailedError from any other exception.
+    """
+    try:
+        yield
+    except FedatlasError as error:
+        text = str(error).removeprefix(f"{run}: ")
+        raise FedatlasError(f"{_place(run, error)}: {text}") from error
+    except Exception as error:
+        place = _place(run, error)
+        if is_shortage(error):
+            first = str(error).split("\n")[0].rstrip(".") or type(error).__name__
+            raise FedatlasError(
+                f"{place}: ran out of memory on device '{device}': {first}. Give the job more "
+                "memory (mem_mb), take a device with more, or lower batch_size or the numbers of "
+                "clients"
+            ) from error
+        text = describe_place(error) or f"{type(error).__name__}: {error}".removesuffix(": ")
+        raise RunFailedError(f"{place}: {text}") from error
+
+
+def _place(run: str, error: BaseException | None) -> str:
+    """The run, and the seed that the loop was training, of the error or what it stands for."""
+    while error is not None:
+        for note in getattr(error, "__notes__", ()):
+            if note.startswith(_NOTE):
+                return f"{run}, {note}"
+        error = error.__context__
+    return run
