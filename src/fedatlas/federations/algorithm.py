@@ -157,7 +157,9 @@ class Algorithm(Model, ABC):
         if not own.on_graphs and graphs is not None:
             raise FedatlasError(f"{cls.title} does not work on graphs: remove 'graphs'")
         if not isinstance(objective, own.objectives):
-            takers = {each.holders for each in federations() if isinstance(objective, each.objectives)}
+            takers = {
+                each.holders for each in federations() if isinstance(objective, each.objectives)
+            }
             why = f"only {' and '.join(sorted(takers))} do"
             if isinstance(objective, ClassificationObjective):
                 why = LINEAR_ONLY
