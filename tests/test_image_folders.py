@@ -478,7 +478,7 @@ def test_modelnet40_is_as_published_but_for_its_size():
         ({"shape": (9, 1, HEIGHT, WIDTH)}, "have 3 channels"),
         ({"classes": 4}, "lists 3 classes, 'classes' says 4"),
         ({"image_views": {"folder": TOP, "classes": ["a", "b", "a"]}}, "'a' is named twice"),
-        ({"image_views": {"folder": TOP, "classes": ["a", "b", "../c"]}}, "must have the form"),
+        ({"image_views": {"folder": TOP, "classes": ["a", "b", "../c"]}}, "must match pattern"),
         ({"image_views": {"folder": "../a", "classes": CLASSES}}, "plain relative path"),
         ({"splits": {"train": {"files": [{"path": "a.png"}]}}}, "takes one archive to 'unpack'"),
         ({"normalise": {"mean": [0.5], "deviation": [0.5]}}, "has 1 channels, 'shape' 3"),
