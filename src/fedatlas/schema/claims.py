@@ -117,7 +117,9 @@ class Kind:
 
     def complete(self, value: Mapping[str, Any]) -> dict[str, Any]:
         """All declared keys and those that the kind sets; ValidationError for other ones."""
-        unknown = PydanticCustomError("extra_forbidden", "unknown key", {"allowed": self.keys})
+        unknown = PydanticCustomError(
+            "extra_forbidden", "Extra inputs are not permitted", {"allowed": self.keys}
+        )
         wrong: list[InitErrorDetails] = [
             {"type": unknown, "loc": (key,), "input": of}
             for key, of in value.items()
