@@ -187,7 +187,7 @@ OUTPUTS = {
     prepare: {"x.parquet"},
     shard: {"silo-0.parquet", "manifest.json"},
     train: {"x.nc"},
-    join: {"x.nc"},
+    join: {"x.json", "x.nc"},
     figure: {"x.svg", "x.png"},
 }
 
