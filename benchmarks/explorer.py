@@ -20,7 +20,7 @@ from playwright.sync_api import CDPSession, Page, sync_playwright
 
 from fedatlas.evaluation.verdicts import Verdict, verdicts_to_csv
 from fedatlas.files import canonical_json
-from fedatlas.pages.explorer import write_explorer
+from fedatlas.pages.explorer import write_page
 from fedatlas.schema.claims import Effect
 from fedatlas.store.experiment import (
     ExperimentHeading,
@@ -118,7 +118,7 @@ def make_page(folder: Path, runs: int, points: tuple[str, ...]) -> Path:
     ]
     (folder / "claims.csv").write_text(verdicts_to_csv(verdicts), encoding="utf-8")
     began = time.perf_counter()
-    write_explorer(folder, [folder / "claims.csv"], folder / "explorer.html")
+    write_page(folder, [folder / "claims.csv"], folder / "explorer.html")
     print(f"{'written in':<34}{time.perf_counter() - began:8.1f} s")
     return folder / "explorer.html"
 

@@ -20,8 +20,7 @@ from scipy.stats import gmean
 from atlas_factory import noisy_trace, small_atlas, write_atlas, write_claims
 from fedatlas.errors import FedatlasError
 from fedatlas.pages.claims_page import drawing, to_svg
-from fedatlas.pages.explorer import ColumnStore, six_digits, write_explorer
-from fedatlas.pages.steps import write_explorer as write_page
+from fedatlas.pages.explorer import ColumnStore, six_digits, write_explorer, write_page
 from fedatlas.store.atlas import open_atlas
 from fedatlas.store.publishing import Publication, publish
 from verdict_factory import effect, every_outcome, verdict
@@ -87,7 +86,7 @@ def test_a_foreign_file_is_refused_by_name(tmp_path):
     xr.Dataset({"a": 1}).to_netcdf(tmp_path / "foreign.nc")
     claims = write_claims(tmp_path / "claims.csv", [])
     with pytest.raises(FedatlasError, match=r"foreign\.nc"):
-        write_explorer(tmp_path / "foreign.nc", [claims], tmp_path / "explorer.html")
+        write_page(tmp_path / "foreign.nc", [claims], tmp_path / "explorer.html")
     assert not (tmp_path / "explorer.html").exists()
 
 
@@ -97,7 +96,7 @@ def test_the_configuration_says_whose_runs_an_experiment_shows(tmp_path):
     atlas = write_atlas(tmp_path / "atlas", {"dpgt": {"dpgt-mnist-cpu": ({}, runs)}})
     claims = write_claims(tmp_path / "claims.csv", [verdict("dpgt-fig2-mnist-cpu/faster")])
     page = tmp_path / "explorer.html"
-    write_page(atlas, [claims], page)
+    write_explorer(atlas, [claims], page)
     told = re.search(r'id="description">(.*?)</script>', page.read_text("utf-8"), re.DOTALL)
     shows = json.loads(told[1])["shows"]
     assert shows["dpgt-fig2-mnist-cpu"] == ["dpgt-mnist-cpu/s1-0.1"]
@@ -123,7 +122,7 @@ def written(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("explorer")
     atlas = small_atlas(folder / "atlas")
     claims = write_claims(folder / "claims.csv", CLAIMS)
-    write_explorer(atlas, [claims], folder / "explorer.html", SHOWS)
+    write_page(atlas, [claims], folder / "explorer.html", SHOWS)
     return folder / "explorer.html"
 
 
@@ -353,7 +352,7 @@ def test_published_folders_are_shown_together(open_page, tmp_path, monkeypatch):
         with open_atlas(atlas) as opened:
             publish(opened, judged.parent, snapshots / experiment, options)
     written = tmp_path / "explorer.html"
-    write_explorer(snapshots, sorted(snapshots.glob("*/verdicts.csv")), written)
+    write_page(snapshots, sorted(snapshots.glob("*/verdicts.csv")), written)
     page = open_page(file=written)
     assert page.inner_text("#holds") == "5 runs of 2 experiments, 3 claims"
     headings = page.locator("#claims-frame h3").all_text_contents()
@@ -558,7 +557,7 @@ def test_what_is_not_resolved_is_told_as_a_bound(open_page, tmp_path, monkeypatc
         runs[name] = (name, {"only": noisy_trace(0.8, suboptimality=falls)})
     write_atlas(tmp_path / "atlas", {"ours": {"ours-floor": ({}, runs)}})
     written = tmp_path / "explorer.html"
-    write_explorer(tmp_path / "atlas", [], written)
+    write_page(tmp_path / "atlas", [], written)
     page = open_page("y=suboptimality&x=round", file=written)
     assert [row[1] for row in rows_of(page)] == [
         "≤ 1.00e-10",
@@ -742,7 +741,7 @@ def test_a_link_to_an_experiment_of_another_page_is_told(open_page):
 
 def test_keys_of_evidence_are_told_in_words(open_page, tmp_path):
     claims = [verdict("fedpage-first/step", evidence="gradient_norm by step_size, own_key kept")]
-    write_explorer(
+    write_page(
         small_atlas(tmp_path / "atlas"),
         [write_claims(tmp_path / "claims.csv", claims)],
         tmp_path / "explorer.html",
@@ -778,7 +777,7 @@ def test_without_an_atlas_effects_are_drawn_as_on_pythons_pages(browser, open_pa
     found = every_outcome("ours-all")
     claims = write_claims(tmp_path / "claims.csv", found)
     atlas = write_atlas(tmp_path / "atlas", {"ours": {"ours-none": ({}, {})}})
-    write_explorer(atlas, [claims], tmp_path / "explorer.html")
+    write_page(atlas, [claims], tmp_path / "explorer.html")
     assert list((tmp_path / "explorer").iterdir()) == []  # the rule promises a folder
     page = open_page(file=tmp_path / "explorer.html")
     assert page.inner_text("#empty").startswith("Nothing is chosen")
@@ -952,7 +951,7 @@ def many(tmp_path_factory) -> Path:
         few = few.assign_coords(round=whole["round"].variable)
         runs[f"run-{i}"] = (f"Run {i}", {"only": few})
     atlas = write_atlas(folder / "atlas", {"ours": {"ours-many": ({}, runs)}})
-    write_explorer(atlas, [], folder / "explorer.html")
+    write_page(atlas, [], folder / "explorer.html")
     return folder / "explorer.html"
 
 
@@ -980,11 +979,11 @@ def read_by(page) -> list[str]:
 def test_curves_are_read_when_they_are_shown_and_a_lost_file_is_named(opener, tmp_path):
     atlas, claims = small_atlas(tmp_path / "atlas"), write_claims(tmp_path / "claims.csv", [])
     folder = tmp_path / "explorer"
-    write_explorer(atlas, [claims], tmp_path / "explorer.html", SHOWS)
+    write_page(atlas, [claims], tmp_path / "explorer.html", SHOWS)
     files = {file.name for file in folder.iterdir()}
     assert len(files) == 7
     (folder / "0123.js").write_text("of an older page")
-    write_explorer(atlas, [claims], tmp_path / "explorer.html", SHOWS)
+    write_page(atlas, [claims], tmp_path / "explorer.html", SHOWS)
     assert {file.name for file in folder.iterdir()} == files
     page = opener(file=tmp_path / "explorer.html", fresh=True)
     lost = read_by(page)[0]
@@ -1014,7 +1013,7 @@ def test_hostile_texts_are_shown_as_they_are(open_page, tmp_path):
     texts = dict.fromkeys(("statement", "evidence", "source", "fragile"), HOSTILE)
     bad = verdict("ours-bad/claim", **texts, effect=effect(unit=HOSTILE))
     claims = write_claims(tmp_path / "claims.csv", [bad])
-    write_explorer(atlas, [claims], tmp_path / "explorer.html")
+    write_page(atlas, [claims], tmp_path / "explorer.html")
     page = open_page(file=tmp_path / "explorer.html")
     assert legend(page) == [HOSTILE, "{{library}}"]
     assert page.inner_text("#claims-frame .evidence") == HOSTILE

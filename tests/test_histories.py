@@ -12,7 +12,7 @@ from scipy import sparse
 from fedatlas.algorithms.vfb2_svrg import Vfb2Svrg
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comma_separated import to_csv
-from fedatlas.evaluation.recovery_table import (
+from fedatlas.evaluation.study_files import (
     FIRST,
     KNOWN,
     LATE,

@@ -32,8 +32,8 @@ from fedatlas.data.catalogue import load_catalogue
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.verdicts import read_verdicts
 from fedatlas.files import canonical_json, file_digest, write_text
+from fedatlas.pages.explorer import write_explorer
 from fedatlas.pages.repository import data_card
-from fedatlas.pages.steps import write_explorer
 from fedatlas.plan.build import build_plan
 from fedatlas.store import publishing
 from fedatlas.store.compared import AtlasComparison

@@ -11,19 +11,13 @@ from fedatlas.algorithms.scaffold import Scaffold
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comma_separated import to_csv
-from fedatlas.evaluation.theory_table import (
-    COLUMNS,
-    SQUARED_GRADIENT,
-    SUBOPTIMALITY,
-    bounded_values,
-    read_theory,
-)
 from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
 from fedatlas.federations.shards import ClientSamples
 from fedatlas.schema.objectives import LinearObjective
+from fedatlas.studies.theory import COLUMNS, bounded_values, read_theory
 from fedatlas.theory.constants import Constants, constants_of
 from fedatlas.theory.methods import theorems_on as all_theorems_on
-from fedatlas.theory.theorems import Course
+from fedatlas.theory.theorems import SQUARED_GRADIENT, SUBOPTIMALITY, Course
 from reference import slope
 from trace_factory import make_trace
 

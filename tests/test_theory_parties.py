@@ -15,22 +15,25 @@ from fedatlas.algorithms.vfb2_saga import Vfb2Saga
 from fedatlas.algorithms.vfb2_sgd import Vfb2Sgd
 from fedatlas.algorithms.vfb2_svrg import Vfb2Svrg
 from fedatlas.evaluation.comma_separated import to_csv
-from fedatlas.evaluation.theory_table import (
-    COLUMNS,
-    GRADIENT,
-    LAST_SUBOPTIMALITY,
-    SQUARED_GRADIENT,
-    read_theory,
-)
 from fedatlas.federations.vertical import Vertical
 from fedatlas.federations.vertical.shards import PartyRows
 from fedatlas.figures.studies import compose_theory
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.schema.runs import RunSpec
 from fedatlas.studies import theory as study
+from fedatlas.studies.theory import COLUMNS, read_theory
 from fedatlas.theory.constants import PartyConstants, constants_of
 from fedatlas.theory.methods import theorems_on
-from fedatlas.theory.theorems import Bound, Course, Delays, delays_of, largest_step
+from fedatlas.theory.theorems import (
+    GRADIENT,
+    LAST_SUBOPTIMALITY,
+    SQUARED_GRADIENT,
+    Bound,
+    Course,
+    Delays,
+    delays_of,
+    largest_step,
+)
 from trace_factory import vertical_trace
 
 STARTS = np.array([0, 2, 3, 6])

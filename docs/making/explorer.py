@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fedatlas.pages.explorer import write_explorer
+from fedatlas.pages.explorer import write_page
 from fedatlas.plan.build import Plan
 from fedatlas.plan.selected import runs_shown
 from making.published import FOLDER
@@ -12,4 +12,4 @@ def write(plan: Plan, page: Path) -> None:
     """Write the page about all of them, and the folder of its curves."""
     page.parent.mkdir(parents=True, exist_ok=True)
     shows = runs_shown(plan, plan.experiments)
-    write_explorer(FOLDER, sorted(FOLDER.glob("*/verdicts.csv")), page, shows)
+    write_page(FOLDER, sorted(FOLDER.glob("*/verdicts.csv")), page, shows)

@@ -121,7 +121,7 @@ STEPS: Mapping[str, Step] = {
         made_for="selection",
     ),
     "tabulate_results": Step(
-        "fedatlas.pages.steps:tabulate_results",
+        "fedatlas.pages.results_table:tabulate_results",
         "Tabulate where every grid point of an experiment ended and what it cost.",
         {"output": _own("table.csv", "where all runs ended", "Experiments")},
         ("fedatlas.pages.results_table",),
@@ -148,7 +148,7 @@ STEPS: Mapping[str, Step] = {
         made_for="selection",
     ),
     "collect_claims": Step(
-        "fedatlas.pages.steps:collect_claims",
+        "fedatlas.pages.claims_page:collect_claims",
         "Join experiments' verdicts into one table and one page.",
         {
             "csv": File("claims/{collection}.csv"),
@@ -158,7 +158,7 @@ STEPS: Mapping[str, Step] = {
         caption=_CLAIMS,
     ),
     "collect_all_claims": Step(
-        "fedatlas.pages.steps:collect_claims",
+        "fedatlas.pages.claims_page:collect_claims",
         "Join the verdicts of all selected experiments into one table and one page.",
         {"csv": File("claims.csv"), "html": File("claims.html", "verdicts", "Claims")},
         ("fedatlas.pages.claims_page",),
@@ -332,13 +332,13 @@ STEPS: Mapping[str, Step] = {
         "in all of (m, a, b).",
     ),
     "write_summary": Step(
-        "fedatlas.pages.steps:write_summary",
+        "fedatlas.pages.summary:write_summary",
         "Write what was run, published numbers beside ours, verdicts and errata, as Markdown.",
         {"output": File("summary.md", "what was run, published numbers beside ours, verdicts")},
         ("fedatlas.pages.summary",),
     ),
     "write_explorer": Step(
-        "fedatlas.pages.steps:write_explorer",
+        "fedatlas.pages.explorer:write_explorer",
         "Write the page on which the atlas is explored.",
         {
             "output": File("atlas/explorer.html", "all curves and verdicts, to explore offline"),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,11 @@ from fedatlas.errors import FedatlasError, similar
 from fedatlas.extensions import projects
 from fedatlas.plain_text import say
 from fedatlas.schema.config import SEEDS_VARIABLE, home_expanded
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_PIPED = 200  # columns where there is no terminal
 
 
 def list_experiments(
@@ -141,7 +146,7 @@ def verify(
     from rich.console import Console
     from rich.progress import track
 
-    from fedatlas.provenance import expected, printing, verification
+    from fedatlas.provenance import verification
 
     terminal = Console(stderr=True)
     progress = partial(
@@ -154,10 +159,10 @@ def verify(
     with _unreadable_is_two():
         files = verification.verify(results, config, lock, progress, mirror, seeds)
     if as_json:
-        say(json.dumps(expected.as_plain(files), indent=2))
+        say(json.dumps(verification.as_plain(files), indent=2))
     else:
-        printing.print_verification(files, printing.wide_console())
-    raise typer.Exit(expected.exit_status(files))
+        verification.print_verification(files, _wide_console())
+    raise typer.Exit(verification.exit_status(files))
 
 
 def diff(
@@ -175,7 +180,7 @@ def diff(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Compare results value by value. Exit status: 0 equal, 1 different, 2 cannot be read."""
-    from fedatlas.provenance import difference, printing
+    from fedatlas.provenance import difference
 
     if not math.isfinite(relative_tolerance + absolute_tolerance):
         raise typer.BadParameter("tolerances must be finite numbers")
@@ -183,10 +188,18 @@ def diff(
     with _unreadable_is_two():
         found = difference.compare(first, second, tolerance)
     if as_json:
-        say(json.dumps(printing.comparison_as_plain(found), indent=2))
+        say(json.dumps(difference.as_plain(found), indent=2))
     else:
-        printing.print_comparison(found, printing.wide_console())
+        difference.print_comparison(found, _wide_console())
     raise typer.Exit(found.exit_status)
+
+
+def _wide_console() -> "Console":
+    """The console of standard output; wide if that is no terminal, so that paths stay whole."""
+    from rich.console import Console
+
+    console = Console()
+    return console if console.is_terminal else Console(width=_PIPED)
 
 
 @contextmanager

@@ -271,3 +271,11 @@ def until(trace: Trace, share: float) -> Trace:
     reached_rounds = np.fmax.reduce(column(trace, "round"), axis=0)
     kept = max(int((reached_rounds <= share * rounds).sum()), 2)
     return trace.isel(record=slice(0, kept))
+
+
+def running_means(rounds: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """(seeds, records) means along the rounds up to each record, by straight lines."""
+    pieces = np.diff(rounds, axis=1) * (values[:, 1:] + values[:, :-1]) / 2
+    means = values.copy()
+    means[:, 1:] = np.cumsum(pieces, axis=1) / (rounds[:, 1:] - rounds[:, :1])
+    return means

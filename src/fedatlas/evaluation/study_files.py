@@ -1,17 +1,17 @@
-"""Files of studies that claims are about: a loss surface, budgets, attacks and leaks."""
+"""Files of studies: a loss surface, budgets, attacks, leaks, and what histories reveal."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.comma_separated import read_rows
+from fedatlas.evaluation.comma_separated import parse_rows, read_rows
 from fedatlas.files import write_text
 
 if TYPE_CHECKING:
@@ -30,6 +30,12 @@ LEAKS_COLUMNS = (
 )
 #: The verdict, in both tables, of what an attack refutes.
 REFUTED = "does not stand"
+
+#: What attackers see.
+SHARES, SUMS, MASKED = "shares", "sums", "masked shares"
+REPEATS, FIRST, LATE = "masked shares, model at rest", "first ϑ", "ϑ from the fourth snapshot on"
+#: Whether attackers know in which order updates are applied.
+KNOWN, UNKNOWN = "known", "unknown"
 
 Classification = Literal["minimum", "saddle", "maximum", "degenerate"]
 
@@ -137,3 +143,49 @@ def read_attacks(path: Path) -> list[dict[str, str]]:
 def read_leaks(path: Path) -> list[dict[str, str]]:
     """Read the table of leaks."""
     return read_rows(path, LEAKS_COLUMNS)
+
+
+class RecoveryRow(NamedTuple):
+    """One attack on one history.
+
+    sees: as in `studies.recovery`. who: attacks. order: whether the attacker knows in which order
+    updates are applied. features: of the victim, or of all other parties; they span rank
+    dimensions. observed:
+    snapshots, or sums over one sample. found_rank: of what was seen, above noise; it is what the
+    attacker can solve for. error: of the Gram matrix, relative in the Frobenius norm; of shares and
+    labels, the root mean square over their standard deviation. Answers of zeros, or of the mean,
+    give 1. feature_error: relative, of all other rows' features where those of known_rows rows that
+    span them are known, too. weight_error: relative, of w_ℓ from the last shares of those rows.
+    """
+
+    sees: str
+    who: str
+    masks: str
+    order: str
+    features: int
+    rank: int
+    observed: int
+    equations: int
+    unknowns: int
+    found_rank: int
+    error: float
+    known_rows: int | None = None
+    feature_error: float | None = None
+    weight_error: float | None = None
+
+
+_RECOVERY_TEXTS = ("sees", "who", "masks", "order")
+_RECOVERY_ERRORS = ("error", "feature_error", "weight_error")
+
+
+def read_recovery(path: Path) -> list[RecoveryRow]:
+    """The table back; FedatlasError names a file with other columns or contents."""
+    return parse_rows(path, RecoveryRow._fields, _recovery_row)
+
+
+def _recovery_row(row: Mapping[str, str]) -> RecoveryRow:
+    values: dict[str, Any] = {name: row[name] for name in _RECOVERY_TEXTS}
+    for name in RecoveryRow._fields[len(_RECOVERY_TEXTS) :]:
+        kind = float if name in _RECOVERY_ERRORS else int
+        values[name] = kind(row[name]) if row[name] else None
+    return RecoveryRow(**values)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from fedatlas.evaluation.comparing import common_delta
-from fedatlas.evaluation.recovery_table import (
+from fedatlas.evaluation.study_files import (
     KNOWN,
     LATE,
     MASKED,
@@ -17,10 +17,10 @@ from fedatlas.evaluation.recovery_table import (
     SHARES,
     SUMS,
     UNKNOWN,
-    Row,
+    RecoveryRow,
+    read_budgets,
     read_recovery,
 )
-from fedatlas.evaluation.study_files import read_budgets
 from fedatlas.figures.style import (
     DASHED,
     colours,
@@ -133,7 +133,7 @@ def _looks(titles: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     return looks
 
 
-def compose_recovery(title: str, rows: Sequence[Row]) -> Canvas:
+def compose_recovery(title: str, rows: Sequence[RecoveryRow]) -> Canvas:
     """What histories of messages reveal, against their length.
 
     Errors are relative, on logarithmic axes; 1 is what answers of zeros, or of the mean, give.
@@ -168,18 +168,18 @@ def draw_recovery(title: str, recovery: Path, output: list[Path]) -> None:
     draw(output, compose_recovery, title, read_recovery(recovery))
 
 
-def _chosen(rows: Iterable[Row], sees: str, *orders: str) -> list[Row]:
+def _chosen(rows: Iterable[RecoveryRow], sees: str, *orders: str) -> list[RecoveryRow]:
     return [row for row in rows if row.sees == sees and row.order in orders]
 
 
-def _without_equal(rows: Sequence[Row]) -> list[Row]:
+def _without_equal(rows: Sequence[RecoveryRow]) -> list[RecoveryRow]:
     """Without those of a ring but one: of masked shares it tells nothing, however it rounds."""
     ring = [row for row in rows if row.masks.startswith("ring")]
     real = [row for row in rows if not row.masks.startswith("ring")]
     return real + [r for r in ring if (r.masks, r.features) == (ring[0].masks, ring[-1].features)]
 
 
-def _by_features(place: Axes, rows: Sequence[Row]) -> None:
+def _by_features(place: Axes, rows: Sequence[RecoveryRow]) -> None:
     """A colour for each number of features; full lines for real masks, broken in the ring.
 
     Of several that span as many dimensions the largest, as lines lie on each other.
@@ -203,7 +203,7 @@ def _by_features(place: Axes, rows: Sequence[Row]) -> None:
     _finish(place, "upper right", columns=2)
 
 
-def _by_masks(place: Axes, rows: Sequence[Row], corner: _Corner = "lower left") -> None:
+def _by_masks(place: Axes, rows: Sequence[RecoveryRow], corner: _Corner = "lower left") -> None:
     """A line for each law of masks and what is known of the order of updates."""
     kinds = list(dict.fromkeys((row.masks, row.order, row.features) for row in rows))
     several = len({features for *_, features in kinds}) > 1
@@ -221,7 +221,7 @@ def _by_masks(place: Axes, rows: Sequence[Row], corner: _Corner = "lower left") 
     _finish(place, corner)
 
 
-def _line(place: Axes, rows: Sequence[Row], colour: str, style: object, label: str) -> None:
+def _line(place: Axes, rows: Sequence[RecoveryRow], colour: str, style: object, label: str) -> None:
     place.plot(
         [row.observed for row in rows],
         [max(row.error, 1e-16) for row in rows],

@@ -12,17 +12,6 @@ from fedatlas.evaluation.costs import Trace, column
 from fedatlas.evaluation.levels import diverged
 from fedatlas.evaluation.selection import Traces
 from fedatlas.evaluation.study_files import StationaryPoint, Surface, read_surface
-from fedatlas.evaluation.theory_table import (
-    GRADIENT,
-    LAST_SQUARED_GRADIENT,
-    LAST_SUBOPTIMALITY,
-    SQUARED_GRADIENT,
-    SQUARED_PRIMAL_GRADIENT,
-    SUBOPTIMALITY,
-    Row,
-    bounded_values,
-    read_theory,
-)
 from fedatlas.figures.style import (
     DASHED,
     colours,
@@ -35,7 +24,16 @@ from fedatlas.figures.style import (
     tick_plainly,
 )
 from fedatlas.schema.quantities import COSTS
+from fedatlas.studies.theory import Row, bounded_values, read_theory
 from fedatlas.studies.validation import Pair, read_pairs
+from fedatlas.theory.theorems import (
+    GRADIENT,
+    LAST_SQUARED_GRADIENT,
+    LAST_SUBOPTIMALITY,
+    SQUARED_GRADIENT,
+    SQUARED_PRIMAL_GRADIENT,
+    SUBOPTIMALITY,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

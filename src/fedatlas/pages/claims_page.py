@@ -8,20 +8,27 @@ own. Nothing depends on colour: each part has a shape of its own.
 """
 
 import html
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from fedatlas.evaluation.evidence import MARKS, capital, in_full, in_short
 from fedatlas.evaluation.tallies import CORRECTION, families, family_name, tally, tally_table
 from fedatlas.evaluation.verdicts import (
     Verdict,
     cases_of,
+    read_verdicts,
     verdict_summary,
+    verdicts_to_csv,
     whole_claims,
     would_decide,
 )
+from fedatlas.files import write_text
 from fedatlas.schema.claims import OUTCOMES, Effect
+
+log = logging.getLogger(__name__)
 
 WIDTH, HEIGHT = 220, 24
 _MIDDLE, _REACH = WIDTH / 2, WIDTH / 2 - 6
@@ -212,6 +219,14 @@ _COLUMNS = "<colgroup><col><col><col><col></colgroup>"
 _HEAD = "".join(
     f'<th scope="col">{name}</th>' for name in ("Claim", "Outcome", "Effect", "Evidence")
 )
+
+
+def collect_claims(claims: list[Path], csv: Path, html: Path) -> None:
+    """Join experiments' verdicts into one table and one page."""
+    verdicts = [verdict for file in claims for verdict in read_verdicts(file)]
+    write_text(csv, verdicts_to_csv(verdicts))
+    write_text(html, verdicts_to_html(verdicts))
+    log.info("%s", verdict_summary(verdicts))
 
 
 def verdicts_to_html(verdicts: Sequence[Verdict]) -> str:

@@ -34,13 +34,18 @@ from fedatlas.evaluation.verdicts import (
     whole_claims,
     would_decide,
 )
+from fedatlas.extensions import projects
 from fedatlas.files import text_digest, write_text
 from fedatlas.pages import SCRIPTS, STYLE, TEMPLATE
 from fedatlas.pages.claims_page import HEIGHT, KEY, TICKS, WIDTH, drawing, ticks
 from fedatlas.pages.claims_page import STYLE as INTERVAL_STYLE
+from fedatlas.plan.build import build_plan
+from fedatlas.plan.places import shipped_configuration
+from fedatlas.plan.selected import runs_shown
 from fedatlas.schema.claims import OUTCOMES
 from fedatlas.schema.quantities import COSTS, MEASUREMENTS, choice_label
-from fedatlas.store.atlas import Atlas, opened
+from fedatlas.store.atlas import Atlas, open_marked, opened
+from fedatlas.store.checksums import check_sums
 from fedatlas.store.trace import judged
 from fedatlas.store.views import six_digits
 
@@ -65,6 +70,24 @@ Keep = Callable[[bytes], str]
 
 
 def write_explorer(
+    atlas: Path, claims: list[Path], output: Path, config: Path | None = None
+) -> None:
+    """Write the page on which the atlas is explored, and its curves beside it.
+
+    atlas: folder of results or of what was published. claims: verdicts. config: the folder of the
+    configuration, if not the workflow's.
+    """
+    for file in claims:
+        check_sums(file.parent, [file])  # of a published folder
+    with open_marked(atlas, config) as marked:
+        shows = marked.shows
+        if not (atlas / "experiments").is_dir():
+            plan = build_plan(config or shipped_configuration(), *projects())
+            shows = runs_shown(plan, plan.experiments)
+        write_page(marked, claims, output, shows)
+
+
+def write_page(
     atlas: Atlas | Path,
     claims: Iterable[Path],
     output: Path,

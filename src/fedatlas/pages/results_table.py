@@ -1,31 +1,19 @@
 """Where every grid point of an experiment ended, and what it cost."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fedatlas.evaluation.comma_separated import to_csv
 from fedatlas.evaluation.costs import Trace, cost_axis, is_counted
 from fedatlas.evaluation.levels import above_start, diverged
 from fedatlas.evaluation.selection import Choice, Traces
-from fedatlas.schema.quantities import MEASUREMENTS
+from fedatlas.evaluation.steps import read_choices, read_runs
+from fedatlas.files import write_text
+from fedatlas.schema.quantities import AXES, MEASUREMENTS
 
-# What a run has spent, as far as its setting counts it.
-_SPENT = (
-    "round",
-    "iteration",
-    "hub_client_trips",
-    "hub_hub_trips",
-    "epoch",
-    "bytes",
-    "full_participations",
-    "update_epoch",
-    "full_passes",
-    "block_updates",
-    "simulated_time",
-    "elapsed_time",
-    "wall_time",
-)
 Statistic = Callable[[np.ndarray], Any]
 _STATISTICS: dict[str, Statistic] = {"median": np.median, "lowest": np.min, "highest": np.max}
 # Papers print what they measure on test samples as mean ± standard deviation.
@@ -35,6 +23,11 @@ _PRINTED = _STATISTICS | {
 }
 
 
+def tabulate_results(traces: Path, selection: Path, output: Path) -> None:
+    """Tabulate where every grid point of an experiment ended and what it cost."""
+    write_text(output, to_csv(results_table(read_runs(traces), read_choices(selection))))
+
+
 def results_table(traces: Traces, chosen: Mapping[str, Choice]) -> list[dict[str, object]]:
     """One row per grid point: where its seeds ended (median, lowest, highest) and what it cost.
 
@@ -42,7 +35,7 @@ def results_table(traces: Traces, chosen: Mapping[str, Choice]) -> list[dict[str
     """
     every = [trace for points in traces.values() for trace in points.values()]
     measured = [name for name in MEASUREMENTS if any(name in trace for trace in every)]
-    spent = [name for name in _SPENT if any(is_counted(trace, name) for trace in every)]
+    spent = [name for name in AXES if any(is_counted(trace, name) for trace in every)]
     return [
         _identity(run, point, trace, chosen[run].point == point)
         | {

@@ -17,10 +17,13 @@ from fedatlas.evaluation.verdicts import (
     whole_claims,
     would_decide,
 )
+from fedatlas.extensions import projects
 from fedatlas.files import write_text
 from fedatlas.markdown import code, counted, item, link, paragraph, prose, table, text
 from fedatlas.pages.numbers import PublishedNumber, cost_tables, published_numbers
-from fedatlas.pages.scope import PaperScope, SelectedExperiment
+from fedatlas.pages.scope import PaperScope, SelectedExperiment, read_scope
+from fedatlas.plan.build import build_plan
+from fedatlas.plan.places import shipped_configuration
 from fedatlas.schema.claims import OUTCOMES
 from fedatlas.schema.models import read_json
 from fedatlas.schema.papers import Paper
@@ -50,6 +53,12 @@ class _Outcome(NamedTuple):
     verdicts: list[Verdict]
     numbers: list[PublishedNumber]
     points: Sequence[Mapping[str, str]]
+
+
+def write_summary(experiments: list[str], results: Path, output: Path) -> None:
+    """Write what was run, published numbers beside ours, verdicts and errata, as Markdown."""
+    plan = build_plan(shipped_configuration(), *projects(), names=experiments)
+    write_report(read_scope(plan, experiments), results, output)
 
 
 def write_report(scopes: Sequence[PaperScope], results: Path, output: Path) -> None:

@@ -1,14 +1,16 @@
 """What a trace would be computed from now, beside what it says it was computed from."""
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
+
+import numpy as np
+import xarray as xr
 
 from fedatlas.code import code_digest
 from fedatlas.errors import FedatlasError
@@ -17,6 +19,8 @@ from fedatlas.schema.models import read_json
 from fedatlas.schema.runs import RunSpec
 
 _MOST_LETTERS = 200
+# Attributes of traces that hold JSON objects.
+_OBJECTS = {"hyper_parameters", "optima", "shard_digests", "specification", "versions"}
 #: Experiment, run and point.
 TracePlace = tuple[str, str, str]
 # Keys of a specification on which no number depends.
@@ -98,22 +102,27 @@ class Checked:
         return max((f.state for f in self.findings), key=list(State).index, default=State.OK)
 
 
-def exit_status(files: Iterable[Checked]) -> int:
-    """0 clean (what could not be checked included), 1 drift, 2 if a file cannot be read."""
-    states = {file.state for file in files}
-    if State.UNREADABLE in states:
-        return 2
-    return 1 if states & {State.STALE, State.DAMAGED} else 0
-
-
-def as_plain(files: Sequence[Checked]) -> dict[str, Any]:
-    """For machines: counts by state, and every file with its findings."""
-    counts = Counter(file.state for file in files)
-    return {
-        "format": "fedatlas verification 1",
-        "counts": {state: counts[state] for state in State},
-        "files": [{"state": file.state, **asdict(file)} for file in files],
+def attributes_of(trace: xr.Dataset, where: object) -> dict[str, Any]:
+    """A trace's attributes as plain values, its objects parsed; errors name the place."""
+    found = {
+        name: value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+        for name, value in trace.attrs.items()
     }
+    for name in _OBJECTS & found.keys():
+        try:
+            found[name] = json.loads(found[name])
+        except ValueError:
+            found[name] = None
+        if not isinstance(found[name], dict):
+            raise FedatlasError(
+                f"{where}: its attribute {name} is no JSON object. Move it away and run again."
+            )
+    return found
+
+
+def trace_name(attributes: Mapping[str, Any]) -> str:
+    """paper/experiment/run/point."""
+    return "/".join(str(attributes.get(key)) for key in ("paper", "experiment", "run", "point"))
 
 
 def expected(

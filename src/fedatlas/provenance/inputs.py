@@ -1,12 +1,13 @@
 """Checks of what traces are computed from: raw files, prepared data, shards, optima, seeds."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from fedatlas.data.raw_files import (
     ChecksumMismatch,
@@ -31,7 +32,6 @@ from fedatlas.provenance.expected import (
     stale,
     unchecked,
 )
-from fedatlas.provenance.stored import StoredTrace
 from fedatlas.schema.models import read_json
 from fedatlas.schema.runs import RunSpec, read_optimum
 from fedatlas.training.seeds import FINISHED, SEED_IDENTITY, read_seed, seed_file, seed_identity
@@ -167,12 +167,14 @@ class Inputs:
         if file.parent.name not in self.plan.pooled or file.stem not in self.plan.objectives:
             yield stale("configuration", "no experiment measures against it", LEFTOVER)
 
-    def seeds_of(self, trace: StoredTrace) -> tuple[dict[str, SeedOrigin], list[int]]:
+    def seeds_of(
+        self, trace: xr.Dataset, recorded: Mapping[str, Any]
+    ) -> tuple[dict[str, SeedOrigin], list[int]]:
         """Where the result of each seed of a trace comes from, and seeds whose results differ.
 
         Folders of results are looked at, by the digest of what the trace says it was computed from.
+        recorded: the trace's attributes.
         """
-        recorded, values = trace.attributes, trace.variables
         try:
             spec = RunSpec.model_validate(recorded["specification"])
         except (KeyError, ValueError):
@@ -202,9 +204,9 @@ class Inputs:
             )
             own = {name.partition("/")[2]: array for name, array in arrays.items()}
             if any(
-                not np.array_equal(array, values[name][place], equal_nan=True)
+                not np.array_equal(array, trace[name].to_numpy()[place], equal_nan=True)
                 for name, array in own.items()
-                if name in values
+                if name in trace
             ):
                 differing.append(seed)
         return origins, differing

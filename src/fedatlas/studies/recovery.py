@@ -31,7 +31,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from fedatlas.evaluation.recovery_table import (
+from fedatlas.evaluation.study_files import (
     FIRST,
     KNOWN,
     LATE,
@@ -40,7 +40,7 @@ from fedatlas.evaluation.recovery_table import (
     SHARES,
     SUMS,
     UNKNOWN,
-    Row,
+    RecoveryRow,
 )
 from fedatlas.federations.vertical.secure_sum import Ring
 from fedatlas.federations.vertical.shards import PartyRows
@@ -208,12 +208,12 @@ _NOTHING_MORE = "Theorem 7: even unmasked shares do not determine w_ℓ and x_�
 _ALONE = "Theorem 7: a party without allies cannot access another's share"
 
 
-def tabulate_recovery(problem: SmallProblem) -> list[Row]:
+def tabulate_recovery(problem: SmallProblem) -> list[RecoveryRow]:
     """Every attack, for several lengths of the history and, where they matter, laws of masks.
 
     The victim is the last party, which has no labels; the attacker on sums is the first.
     """
-    rows: list[Row] = []
+    rows: list[RecoveryRow] = []
     histories = {
         KNOWN: train(problem, _OBSERVED[-1]),
         UNKNOWN: train(problem, _OBSERVED[-1], reordered=True),
@@ -239,7 +239,7 @@ def _widths(problem: SmallProblem) -> list[int]:
 
 def _on_a_party(
     problem: SmallProblem, history: History, name: str, order: str, features: int
-) -> Iterator[Row]:
+) -> Iterator[RecoveryRow]:
     """Shares that colluders unmasked, and masked ones that one party sees."""
     start = problem.block(problem.parties - 1).start
     own = problem.features[:, start : start + features]
@@ -255,7 +255,9 @@ def _on_a_party(
             yield _with_known_rows(row, own, points, w[:, observed - 1], seen[:, observed - 1])
 
 
-def _on_sums(problem: SmallProblem, history: History, name: str, order: str) -> Iterator[Row]:
+def _on_sums(
+    problem: SmallProblem, history: History, name: str, order: str
+) -> Iterator[RecoveryRow]:
     """Knowledge of any party: sums, less its own share."""
     blocks = [problem.block(party) for party in range(1, problem.parties)]
     shares = np.array([problem.features[:, block] @ history.w[block] for block in blocks])
@@ -271,10 +273,10 @@ def _on_sums(problem: SmallProblem, history: History, name: str, order: str) -> 
 
 def _recovered(
     names: tuple[str, str, str, str], own: np.ndarray, points: np.ndarray, observed: int
-) -> Row:
+) -> RecoveryRow:
     gram, (n, features) = own @ own.T, own.shape
     rank = int(np.linalg.matrix_rank(own))
-    return Row(
+    return RecoveryRow(
         *names,
         features=features,
         rank=rank,
@@ -287,8 +289,8 @@ def _recovered(
 
 
 def _with_known_rows(
-    row: Row, own: np.ndarray, points: np.ndarray, w: np.ndarray, shares: np.ndarray
-) -> Row:
+    row: RecoveryRow, own: np.ndarray, points: np.ndarray, w: np.ndarray, shares: np.ndarray
+) -> RecoveryRow:
     """Knowledge that the features of some spanning rows add; of noise alone nothing is inferred."""
     from scipy.linalg import qr
 
@@ -306,7 +308,7 @@ def _relative(told: np.ndarray, truth: np.ndarray) -> float:
     return float(np.linalg.norm(told - truth) / np.linalg.norm(truth))
 
 
-def _on_repeats(problem: SmallProblem, history: History, name: str) -> Iterator[Row]:
+def _on_repeats(problem: SmallProblem, history: History, name: str) -> Iterator[RecoveryRow]:
     """Fresh masks of one share, which training no longer changes."""
     block, law = problem.block(problem.parties - 1), LAWS[name]
     n, features = len(problem.labels), block.stop - block.start
@@ -318,26 +320,26 @@ def _on_repeats(problem: SmallProblem, history: History, name: str) -> Iterator[
             masks = random.uniform(-law.scale, law.scale, (n, observed))
             middle = (masks.max(axis=1) + masks.min(axis=1)) / 2
             error = min(1.0, float(np.sqrt(np.mean(middle**2))) / spread)
-        yield Row(
+        yield RecoveryRow(
             REPEATS, "one party", name, KNOWN, features, 1, observed, observed, 1,
             int(error < 1.0), error,
         )  # fmt: skip
 
 
-def _on_first_labels(problem: SmallProblem) -> Iterator[Row]:
+def _on_first_labels(problem: SmallProblem) -> Iterator[RecoveryRow]:
     """Labels from the ϑ with which SGD first draws a sample, taken for ϑ at z = 0."""
     if problem.objective.loss is Loss.LOGISTIC:
         return  # the sign of any ϑ tells it
     told = labels_at_zero(problem.objective.loss, first_slopes(problem))
     drawn = np.isfinite(told)
     count, features = int(drawn.sum()), problem.features.shape[1]
-    yield Row(
+    yield RecoveryRow(
         FIRST, "a passive party", "any", KNOWN, features, 1, 1, count, count, 1,
         _label_error(told[drawn], problem.labels[drawn]),
     )  # fmt: skip
 
 
-def _on_late_labels(problem: SmallProblem, history: History, order: str) -> Iterator[Row]:
+def _on_late_labels(problem: SmallProblem, history: History, order: str) -> Iterator[RecoveryRow]:
     """Labels of the square loss, by a party that missed the start."""
     if problem.objective.loss is not Loss.SQUARE:
         return
@@ -354,7 +356,7 @@ def _on_late_labels(problem: SmallProblem, history: History, order: str) -> Iter
             (later - kept * missed)[:, :used],
             kept=kept[:used] - 1,
         )
-        yield Row(
+        yield RecoveryRow(
             LATE, "a passive party", "any", order, features, rank, observed, n * observed,
             n + n + n * rank - rank * (rank - 1) // 2, found.points.shape[1],
             _label_error(found.constant - residuals[:, 0], labels),
@@ -385,7 +387,7 @@ def _seen(
     )
 
 
-def summarised(rows: list[Row]) -> list[AttackResult]:
+def summarised(rows: list[RecoveryRow]) -> list[AttackResult]:
     """The longest histories as findings of the audit, with real masks where masks matter."""
     last = {(row.sees, row.masks, row.order, row.features): row for row in rows}
     real, ring, _ = LAWS
@@ -445,7 +447,13 @@ def summarised(rows: list[Row]) -> list[AttackResult]:
 
 
 def _finding(
-    attack: str, row: Row, learns: str, assumes: str, of: str, value: float | None, claim: str
+    attack: str,
+    row: RecoveryRow,
+    learns: str,
+    assumes: str,
+    of: str,
+    value: float | None,
+    claim: str,
 ) -> AttackResult:
     assert value is not None
     return AttackResult(

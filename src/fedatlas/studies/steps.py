@@ -107,10 +107,9 @@ def tabulate_theory(traces: Path, shards: Path, output: Path) -> None:
     names its theorem.
     """
     from fedatlas.evaluation.steps import read_runs
-    from fedatlas.evaluation.theory_table import COLUMNS
     from fedatlas.studies import theory
 
     rows = theory.tabulate_theory(read_runs(traces), shards)
-    write_text(output, to_csv(rows, COLUMNS))
+    write_text(output, to_csv(rows, theory.COLUMNS))
     if not rows:
         say(f"{output}: no theorem is known here of the methods of these runs")

@@ -17,12 +17,11 @@ import numpy as np
 
 from fedatlas.algorithms.fmgda import Fmgda
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.theory_table import SQUARED_PRIMAL_GRADIENT
 from fedatlas.federations.algorithm import StepBound
 from fedatlas.federations.shards import ClientSamples
 from fedatlas.schema.objectives import AucObjective
 from fedatlas.theory.constants import samples_of_each
-from fedatlas.theory.theorems import Bound, Course, Theorem
+from fedatlas.theory.theorems import SQUARED_PRIMAL_GRADIENT, Bound, Course, Theorem
 
 #: How close a run's momenta must be to those of the theorem, as a share.
 _CLOSE = 0.01

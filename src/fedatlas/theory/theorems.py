@@ -28,6 +28,16 @@ from fedatlas.evaluation.costs import Trace, column, specification
 from fedatlas.evaluation.levels import diverged
 from fedatlas.federations.algorithm import StepBound
 
+#: What theorems bound: means along all rounds so far, and values where a run stands.
+SQUARED_GRADIENT, GRADIENT = "squared gradient norm", "gradient norm"
+SUBOPTIMALITY, LAST_SUBOPTIMALITY = "sub-optimality", "sub-optimality at the end"
+#: Of agents, of the one for whom it is largest.
+LAST_SQUARED_GRADIENT = "squared gradient norm at the end"
+SQUARED_PRIMAL_GRADIENT = "squared norm of ∇Φ"
+QUANTITIES = (
+    SQUARED_GRADIENT, GRADIENT, SUBOPTIMALITY, LAST_SUBOPTIMALITY, LAST_SQUARED_GRADIENT
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Delays:
@@ -82,7 +92,7 @@ LEAST = 1e-10
 class Course:
     """How far a run came, in what theorems count.
 
-    rounds: of communication. reached: what of each quantity of `evaluation.theory_table` was
+    rounds: of communication. reached: what of each of `QUANTITIES` was
     measured at the end. Of parties: dominated_updates, global_iterations (updates of blocks) and
     delays.
     """
@@ -102,7 +112,7 @@ class Course:
 class Bound:
     """A promise after x of the theorem's epochs: constant/x + start · contraction^x + floor.
 
-    of: the quantity, one of `evaluation.theory_table`. counted: what x counts.
+    of: the quantity, such as `SQUARED_GRADIENT`. counted: what x counts.
     """
 
     of: str

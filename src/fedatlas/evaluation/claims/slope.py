@@ -39,6 +39,7 @@ from fedatlas.evaluation.levels import (
     log_measurement,
     log_target,
     mean_along,
+    running_means,
     until,
 )
 from fedatlas.evaluation.results import NotTestableError, Results
@@ -51,7 +52,6 @@ from fedatlas.evaluation.slopes import (
     sizes_of,
     slopes_of,
 )
-from fedatlas.evaluation.theory_table import running_means
 from fedatlas.schema.claims import CaseOutcome, Kind
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.quantities import MEASUREMENTS, Cost, Level, check_target

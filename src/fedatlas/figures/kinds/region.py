@@ -68,17 +68,15 @@ class RegionFigure(Figure):
         """
         results = Results(shown.traces, shown.chosen, shown.rule.window)
         places = {run: _place(specification(shown.chosen_trace(run))) for run in self.pairs}
-        ratios = {
-            places[run]: _ratio(self, run, other, results) for run, other in self.pairs.items()
-        }
-        exponents = _exponents(self, places, results)
-        rows = _rows(self, places, ratios, exponents)
+        rows = self._rows(places, results)
+        networks = [place.network for place in places.values()]
         grid = _Grid(
-            list(dict.fromkeys(place.straggler for place in places.values())),
-            sorted({place.latency for place in places.values()}),
-            sorted({place.spread for place in places.values()}),
-            # No less than 0.1.
-            max([0.1, *(abs(np.log2(one.value)) for one in ratios.values() if one.is_known)]),
+            list(dict.fromkeys(network.straggler for network in networks)),
+            sorted({network.latency for network in networks}),
+            sorted({network.spread for network in networks}),
+            max(
+                [0.1, *(abs(np.log2(ratio)) for row in rows if row.is_ratio for ratio in row.known)]
+            ),
         )
         columns = len(grid.stragglers)
         canvas = new_canvas(
@@ -92,7 +90,7 @@ class RegionFigure(Figure):
             panel.set_xlabel("latency / time of one feature")
         for panel in axes[:, 0]:
             panel.set_ylabel("spread of times")
-        found = {cell.outcome for cell in (*ratios.values(), *exponents.values())}
+        found = {cell.outcome for row in rows for cell in row.cells.values()}
         handles = [
             entry(f"{mark} {outcome}", ls="") for outcome, mark in MARKS.items() if outcome in found
         ]
@@ -106,9 +104,33 @@ class RegionFigure(Figure):
             f"simulated time to {level} {sign} {self.target:g} of {first} over that of {second}, "
             f"median of {shown.seeds()}; marks: is it surely faster"
         )
-        note += "; below: is its speed-up near linear" if exponents else ""
+        note += "" if rows[-1].is_ratio else "; below: is its speed-up near linear"
         put_title(canvas, title, note)
         return canvas
+
+    def _rows(self, places: Mapping[str, _Place], results: Results) -> list[_Row]:
+        """Ratios from few parties to many, then exponents where parties rise on a network."""
+        series: dict[_Network, dict[int, str]] = {}
+        for run, (parties, network) in places.items():
+            series.setdefault(network, {})[parties] = run
+        outlined = {
+            kind: {places[run].network for run in runs} for kind, runs in self.outlined.items()
+        }
+        numbers = sorted({place.parties for place in places.values()})
+        rows = []
+        for parties in numbers:
+            runs = {network: own[parties] for network, own in series.items() if parties in own}
+            cells = {network: _ratio(self, run, results) for network, run in runs.items()}
+            rows.append(_Row(f"{parties} parties", cells, True, outlined.get("ratios", set())))
+        exponents = {
+            network: _exponent(self, [own[parties] for parties in sorted(own)], results)
+            for network, own in series.items()
+            if len(own) > 1
+        }
+        if exponents:
+            name = f"{numbers[0]} to {numbers[-1]} parties"
+            rows.append(_Row(name, exponents, False, outlined.get("exponents", set())))
+        return rows
 
 
 class _Network(NamedTuple):
@@ -126,13 +148,7 @@ class _Place(NamedTuple):
     """Where on the map a run lies."""
 
     parties: int
-    straggler: str
-    latency: float
-    spread: float
-
-    @property
-    def network(self) -> _Network:
-        return _Network(self.straggler, self.latency, self.spread)
+    network: _Network
 
 
 class _Cell(NamedTuple):
@@ -141,22 +157,22 @@ class _Cell(NamedTuple):
     value: float
     outcome: Outcome
 
-    @property
-    def is_known(self) -> bool:
-        return bool(np.isfinite(self.value))
-
 
 class _Row(NamedTuple):
     """Panels side by side, one for each straggler: a map of ratios, or of exponents.
 
-    parties: whose cells are shown. outlined: networks on which the claim is declared to hold.
+    outlined: networks on which the claim is declared to hold.
     """
 
     name: str
-    parties: int
-    cells: Mapping[_Place, _Cell]
+    cells: Mapping[_Network, _Cell]
     is_ratio: bool
     outlined: set[_Network]
+
+    @property
+    def known(self) -> list[float]:
+        """Finite values."""
+        return [cell.value for cell in self.cells.values() if np.isfinite(cell.value)]
 
 
 class _Grid(NamedTuple):
@@ -168,26 +184,6 @@ class _Grid(NamedTuple):
     furthest: float
 
 
-def _rows(
-    figure: RegionFigure,
-    places: Mapping[str, _Place],
-    ratios: Mapping[_Place, _Cell],
-    exponents: Mapping[_Place, _Cell],
-) -> list[_Row]:
-    """From few parties to many, then the exponents if there are any."""
-
-    def outlined(kind: Literal["ratios", "exponents"]) -> set[_Network]:
-        return {places[run].network for run in figure.outlined.get(kind, ())}
-
-    numbers = sorted({place.parties for place in places.values()})
-    on_ratios = outlined("ratios")
-    rows = [_Row(f"{count} parties", count, ratios, True, on_ratios) for count in numbers]
-    if exponents:
-        name = f"{numbers[0]} to {numbers[-1]} parties"
-        rows.append(_Row(name, numbers[0], exponents, False, outlined("exponents")))
-    return rows
-
-
 def _draw_row(canvas: Canvas, panels: Sequence[Axes], row: _Row, grid: _Grid) -> None:
     """The maps of one row, and the bar of their colours."""
     from matplotlib.colors import Normalize, TwoSlopeNorm
@@ -195,14 +191,9 @@ def _draw_row(canvas: Canvas, panels: Sequence[Axes], row: _Row, grid: _Grid) ->
     drawn: Any = None
     across, up, furthest = grid.across, grid.up, grid.furthest
     for where, straggler in zip(panels, grid.stragglers, strict=True):
-        cells = {
-            (place.spread, place.latency): cell
-            for place, cell in row.cells.items()
-            if place.parties == row.parties and place.straggler == straggler
-        }
-        values = np.array(
-            [[cells[y, x].value if (y, x) in cells else np.nan for x in across] for y in up]
-        )
+        networks = [[_Network(straggler, x, y) for x in across] for y in up]
+        cells = [[row.cells.get(network) for network in line] for line in networks]
+        values = np.array([[cell.value if cell else np.nan for cell in line] for line in cells])
         drawn = where.imshow(
             np.log2(values) if row.is_ratio else values,
             origin="lower",
@@ -210,12 +201,11 @@ def _draw_row(canvas: Canvas, panels: Sequence[Axes], row: _Row, grid: _Grid) ->
             cmap="RdBu_r" if row.is_ratio else "cividis",
             norm=TwoSlopeNorm(0.0, -furthest, furthest) if row.is_ratio else Normalize(0.0, 1.2),
         )
-        for (y, x), cell in sorted(cells.items(), key=lambda item: item[0]):
-            _write(where, cell, up.index(y), across.index(x), drawn)
-        _outline(
-            where,
-            np.array([[_Network(straggler, x, y) in row.outlined for x in across] for y in up]),
-        )
+        for y, line in enumerate(cells):
+            for x, cell in enumerate(line):
+                if cell:
+                    _write(where, cell, y, x, drawn)
+        _outline(where, np.array([[one in row.outlined for one in line] for line in networks]))
         where.set_title(f"{row.name}, {straggler}", fontsize=8)
         where.set_xticks(range(len(across)), [f"{x:g}" for x in across])
         where.set_yticks(range(len(up)), [f"{y:g}" for y in up])
@@ -244,19 +234,16 @@ def _place(spec: Mapping[str, Any]) -> _Place:
     if slowdown.max() != 1:
         role = "a dominator" if slowdown.argmax() < partition.active else "a passive party"
         straggler = f"{role} {slowdown.max():g}× slower"
-    return _Place(
-        partition.parties,
-        straggler,
-        round(network.latency / network.seconds_per_feature, 9),
-        law.spread if isinstance(law, LognormalTimes) else 0.0,
-    )
+    spread = law.spread if isinstance(law, LognormalTimes) else 0.0
+    latency = round(network.latency / network.seconds_per_feature, 9)
+    return _Place(partition.parties, _Network(straggler, latency, spread))
 
 
-def _ratio(figure: RegionFigure, run: str, other: str, results: Results) -> _Cell:
+def _ratio(figure: RegionFigure, run: str, results: Results) -> _Cell:
     test = ComparisonTest(
         kind="cost_to_target",
         first=run,
-        second=other,
+        second=figure.pairs[run],
         relation="faster",
         cost="simulated_time",
         measurement=figure.measurement,
@@ -266,25 +253,14 @@ def _ratio(figure: RegionFigure, run: str, other: str, results: Results) -> _Cel
     return _Cell(10.0**-ahead if np.isfinite(ahead) else np.nan, found.outcome)
 
 
-def _exponents(
-    figure: RegionFigure, places: Mapping[str, _Place], results: Results
-) -> dict[_Place, _Cell]:
-    """The exponents of networks on which there are runs with several numbers of parties."""
-    series: dict[_Network, dict[int, str]] = {}
-    for run, place in places.items():
-        series.setdefault(place.network, {})[place.parties] = run
-    exponents = {}
-    for runs in series.values():
-        if len(runs) < 2:
-            continue
-        rising = tuple(runs[count] for count in sorted(runs))
-        test = SlopeTest(
-            kind="scaling", series=rising, measurement=figure.measurement, target=figure.target
-        )
-        # The effect is by how much the slope is lower than that of linear speed-up.
-        found, lower = _judged(test, results)
-        exponents[places[rising[0]]] = _Cell(lower - LINEAR_POWER, found.outcome)
-    return exponents
+def _exponent(figure: RegionFigure, runs: Sequence[str], results: Results) -> _Cell:
+    """How time falls along runs of rising numbers of parties."""
+    test = SlopeTest(
+        kind="scaling", series=tuple(runs), measurement=figure.measurement, target=figure.target
+    )
+    # The effect is by how much the slope is lower than that of linear speed-up.
+    found, lower = _judged(test, results)
+    return _Cell(lower - LINEAR_POWER, found.outcome)
 
 
 def _judged(test: ClaimTest, results: Results) -> tuple[CaseOutcome, float]:
