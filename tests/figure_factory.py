@@ -1,15 +1,23 @@
 """Figures of made traces, and what is drawn in them."""
 
+from pathlib import Path
 from typing import Any
 
+import matplotlib.image
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure as Canvas
 
 from fedatlas.evaluation.selection import Choice
-from fedatlas.figures.style import Shown
+from fedatlas.figures.style import Shown, draw
 from fedatlas.schema.figures import Figure
+
+#: Of runs that tests name so.
+TITLES = {
+    **{"page": "FedPAGE", "avg": "FedAvg", "scaffold": "SCAFFOLD"},
+    **{"async": "VFB²-SVRG", "sync": "VFB-SVRG", "pooled": "NonF"},
+}
 
 
 def figure_of(**keys: Any) -> Figure:
@@ -17,20 +25,31 @@ def figure_of(**keys: Any) -> Figure:
     return Figure.model_validate(keys)
 
 
-def shown(traces: dict[str, Any], titles: dict[str, str] | None = None) -> Shown:
+def shown(traces: dict[str, Any], titles: dict[str, str] = TITLES) -> Shown:
     """Traces at their first points; a run without a title has its name."""
     chosen = {run: Choice(next(iter(points)), {}) for run, points in traces.items()}
-    return Shown({run: (titles or {}).get(run, run) for run in traces}, traces, chosen)
+    return Shown({run: titles.get(run, run) for run in traces}, traces, chosen)
 
 
 def composed(
     traces: dict[str, Any],
     figure: Figure | None = None,
-    titles: dict[str, str] | None = None,
+    titles: dict[str, str] = TITLES,
     title: str = "A title",
 ) -> Canvas:
     """The figure of these traces, by default one of convergence."""
     return (figure or figure_of()).compose(title, shown(traces, titles))
+
+
+def is_drawn(outputs: list[Path], *content: Any) -> None:
+    """Draw, and check that what is written is neither empty nor full."""
+    draw(outputs, *content)
+    for output in outputs:
+        if output.suffix == ".png":
+            inked = (matplotlib.image.imread(output)[..., :3] < 0.9).any(axis=2)
+            assert inked.shape[1] > 700 and 0.002 < inked.mean() < 0.9
+        else:
+            assert output.read_text(encoding="utf-8").rstrip().endswith("</svg>")
 
 
 def legend(axes: Axes) -> list[str]:

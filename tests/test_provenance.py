@@ -338,32 +338,31 @@ def test_a_gpus_driver_is_checked_where_such_a_gpu_is(copy, monkeypatch, models,
     assert drift(copy) == ({STAR: {(expected, "environment")}} if expected else {})
 
 
-def test_an_optimum_that_was_found_anew_makes_traces_stale(copy):
-    (file,) = (copy / "results").glob("optima/*/*/*/*.json")
+def found_anew(file):
     found = read_optimum(file)
     write_optimum(found.model_copy(update={"objective": found.objective + 1e-9}), file)
-    stale = {(State.STALE, "optima")}
-    assert drift(copy) == {BEST: stale, TUNED_STAR: stale}
 
 
-@pytest.mark.parametrize("change", [lambda best: best.update(objective=0.125), dict.clear])
-def test_a_damaged_optimum_is_blamed_itself_and_traces_are_not(copy, change):
+@pytest.mark.parametrize(
+    ("edit", "of_file", "of_traces"),
+    [
+        (found_anew, None, State.STALE),
+        (edit_object(lambda best: best.update(objective=0.125)), "reading", State.UNCHECKED),
+        (edit_object(dict.clear), "reading", State.UNCHECKED),
+        (edit_object(lambda best: best.pop("digest")), "digest", None),  # of an older version
+    ],
+)
+def test_damage_of_an_optimum_is_told_of_itself_and_a_new_one_of_traces(
+    copy, edit, of_file, of_traces
+):
     (file,) = (copy / "results").glob("optima/*/*/*/*.json")
-    edit_object(change)(file)
-    unchecked = {(State.UNCHECKED, "optima")}
-    assert drift(copy) == {
-        str(file.relative_to(copy / "results")): {(State.UNREADABLE, "reading")},
-        BEST: unchecked,
-        TUNED_STAR: unchecked,
-    }
-
-
-def test_an_optimum_of_a_version_without_digests_is_taken_and_told(copy):
-    (file,) = (copy / "results").glob("optima/*/*/*/*.json")
-    edit_object(lambda best: best.pop("digest"))(file)
-    assert drift(copy) == {
-        str(file.relative_to(copy / "results")): {(State.UNCHECKED, "digest")},
-    }
+    edit(file)
+    expected = {BEST: {(of_traces, "optima")}, TUNED_STAR: {(of_traces, "optima")}}
+    expected = expected if of_traces else {}
+    if of_file:
+        state = State.UNREADABLE if of_file == "reading" else State.UNCHECKED
+        expected[str(file.relative_to(copy / "results"))] = {(state, of_file)}
+    assert drift(copy) == expected
 
 
 def test_hyper_parameters_follow_the_selection(copy):

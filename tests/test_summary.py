@@ -84,22 +84,21 @@ def told(lines: list[str], start: str) -> str:
 
 
 def test_every_judged_experiment_is_counted_once_whatever_was_selected_last(results):
+    """By fresh verdicts, not those of a page; others are named."""
     judged(results, "demo-one", "reproduced", "reproduced", "undecided")
     judged(results, "fmgda-fig2", "contradicted", *["undecided"] * 11)
     judged(results, "fmgda-grid")
-    page(results, "claims", "demo-one")
+    page(results, "claims", "demo-one", "demo-gone")
     page(results, "claims/fmgda", "fmgda-fig2")
-    assert counts(summary(results)) == {
+    for name in ("vfb2-x", "fmgda-y"):
+        write(results / "experiments" / name / "traces" / "run" / "only.nc")
+    lines = summary(results)
+    assert "Not judged yet: fmgda-y, vfb2-x" in lines
+    assert counts(lines) == {
         "demo-one": ["2 reproduced, 1 undecided", "–"],
         "fmgda-fig2": ["1 contradicted, 11 undecided", "–"],
         "fmgda-grid": ["–", "–"],
     }
-
-
-def test_fresh_verdicts_count_not_those_of_a_page(results):
-    judged(results, "demo-one", "contradicted")
-    page(results, "claims", "demo-one", "demo-gone")
-    assert counts(summary(results)) == {"demo-one": ["1 contradicted", "–"]}
 
 
 def test_claims_are_counted_not_cases_and_our_questions_apart(results):
@@ -158,13 +157,6 @@ def test_what_lies_beside_verdicts_is_named_with_whose_it_is(results):
     ]
 
 
-def test_what_all_have_is_said_so_and_patterns_find_it(results):
-    for name in ("demo-a", "demo-b"):
-        judged(results, name, beside="figure.svg")
-    assert places(summary(results)) == {"experiments/*/figure.svg": "all"}
-    assert len(list(results.glob("experiments/*/figure.svg"))) == 2
-
-
 def test_pages_are_named_with_what_they_hold(results):
     names = [f"fedpage-fig{number}" for number in range(5)]
     for name in ("demo-a", *names):
@@ -210,12 +202,8 @@ def test_runs_whose_seeds_diverged_at_the_chosen_point_are_named(results):
     table(results, "demo-b", "raiser,only,True,2,2", "other,only,True,6,1", "fine,only,True,6,0")
     expected = "diverged: demo-b/raiser, 2 of 2 seeds; demo-b/other, 1 of 6 seeds"
     assert told(summary(results), "diverged") == expected
-
-
-def test_of_many_runs_that_diverged_the_first_are_named(results):
-    judged(results, "demo-a", "undecided")
     table(results, "demo-a", *(f"run-{number},only,True,2,2" for number in range(13)))
-    assert told(summary(results), "diverged").endswith("demo-a/run-9, 2 of 2 seeds; and 3 more")
+    assert told(summary(results), "diverged").endswith("demo-a/run-9, 2 of 2 seeds; and 5 more")
 
 
 def test_the_end_of_a_run_names_what_diverged_of_its_experiments(results, monkeypatch):
@@ -232,17 +220,12 @@ def test_a_long_name_is_not_cut(results):
     assert "".join(cells) == name
 
 
-def test_what_is_not_judged_yet_is_named(results):
-    judged(results, "demo-a", "reproduced")
-    for name in ("vfb2-x", "fmgda-y"):
-        write(results / "experiments" / name / "traces" / "run" / "only.nc")
-    assert "Not judged yet: fmgda-y, vfb2-x" in summary(results)
-
-
 def test_long_lines_are_not_wrapped_and_brackets_are_no_markup(tmp_path):
     results = tmp_path / "[bold]results" / ("x" * 90)
-    judged(results, "demo-a", beside="figure.svg")
+    for name in ("demo-a", "demo-b"):
+        judged(results, name, beside="figure.svg")
     assert places(summary(results)) == {"experiments/*/figure.svg": "all"}
+    assert len(list(results.glob("experiments/*/figure.svg"))) == 2
 
 
 def test_an_empty_folder_is_said_to_be_so(results):
