@@ -116,22 +116,6 @@ def best_w(scores, y):
     return best_b(scores, y) - best_a(scores, y)
 
 
-def best_w_at_rate(scores, y, p):
-    """The maximiser in w where the samples have another positive rate than p, as a client may."""
-    rate = np.mean([label == 1 for label in y])
-    return (1 - rate) / (1 - p) * best_b(scores, y) - rate / p * best_a(scores, y)
-
-
-def best_value(scores, y):
-    """max over w of min over (a, b) of F, with p the positive rate of these samples.
-
-    F has no product of w with a or b, so the order of max and min does not matter.
-    """
-    p = np.mean([label == 1 for label in y])
-    a, b, w = best_a(scores, y), best_b(scores, y), best_w(scores, y)
-    return auc_value_of_scores(scores, a, b, w, y, p)
-
-
 def pairwise_squared_loss(scores, y):
     """P(m) of eq. (2): mean of (1 - h_1 + h_2)² over all pairs (positive, negative)."""
     total, pairs = 0.0, 0
@@ -346,7 +330,6 @@ def codasca(
     stages=None,
     prox=0.0,
     global_step=1.0,
-    freeze_variates=False,
     implicit=False,
 ):
     """C.2 as in its box, not as in the official code; stages as for coda, prox = 1/γ.
@@ -356,7 +339,7 @@ def codasca(
     That direction includes the pull of prox, as G does in the box.
 
     Between stages the box keeps the server's model (no average over t as in CODA) and sets
-    theta_ref to it and all variates to zero. freeze_variates=True leaves them at zero throughout.
+    theta_ref to it and all variates to zero.
     """
     trace = [(theta0, w0)]
     theta_bar, w_bar = theta0, w0
@@ -375,10 +358,9 @@ def codasca(
                     along = g_theta - c_theta_i[i] + c_theta
                     theta[i] = proximal(theta[i], along, theta_ref, step_theta, prox, implicit)
                     w[i] = w[i] + step_w * (g_w - c_w_i[i] + c_w)
-                if not freeze_variates:
-                    moved = (theta_bar - theta[i]) / (q * step_theta)
-                    c_theta_i[i] = c_theta_i[i] - c_theta + moved
-                    c_w_i[i] = c_w_i[i] - c_w + (w[i] - w_bar) / (q * step_w)
+                moved = (theta_bar - theta[i]) / (q * step_theta)
+                c_theta_i[i] = c_theta_i[i] - c_theta + moved
+                c_w_i[i] = c_w_i[i] - c_w + (w[i] - w_bar) / (q * step_w)
             t += q
             # The server's variates change only after all clients have used the old ones.
             c_theta, c_w = mean(c_theta_i), mean(c_w_i)

@@ -22,10 +22,6 @@ class CrossEntropy:
     """-log softmax(s)[y], classes y = 0, ..., E - 1."""
 
     @staticmethod
-    def value(s, y):
-        return np.log(np.sum(np.exp(s - np.max(s)))) + np.max(s) - s[y]
-
-    @staticmethod
     def slope(s, y):
         exponentials = np.exp(s - np.max(s))
         slope = exponentials / np.sum(exponentials)
@@ -35,10 +31,6 @@ class CrossEntropy:
 
 class Logistic:
     """log(1 + exp(-y s)) of one output s, labels y of -1 and +1."""
-
-    @staticmethod
-    def value(s, y):
-        return np.logaddexp(0.0, -y * s[0])
 
     @staticmethod
     def slope(s, y):
@@ -57,12 +49,6 @@ def embedding(theta_j, x):
 def summed(theta, data, p):
     """The sum of the silos' embeddings of sample p, the argument of the loss in eq. (3)."""
     return sum(embedding(theta[j], data[j][p]) for j in range(len(data)))
-
-
-def objective(theta, data, labels, loss):
-    """Eq. (2): the mean loss over all samples."""
-    values = [loss.value(summed(theta, data, p), labels[p]) for p in range(len(labels))]
-    return sum(values) / len(values)
 
 
 def partial_gradient(theta_j, others, x_j, labels, samples, loss):
@@ -91,8 +77,8 @@ def mean(thetas):
 # --- The methods ----------------------------------------------------------------------------------
 
 
-def tdcd(data, labels, owners, theta, batches, *, step, local_steps, loss, literal_line_32=False):
-    """Algorithm 1. literal_line_32 averages the weights before the last step, as it is printed.
+def tdcd(data, labels, owners, theta, batches, *, step, local_steps, loss):
+    """Algorithm 1.
 
     Iterations t = 0, 1, ...; ζ and the exchange are of those with t mod Q = 0, the average is of
     those with (t + 1) mod Q = 0 (TD-1: of the weights *after* the step of that iteration). Where
@@ -123,7 +109,6 @@ def tdcd(data, labels, owners, theta, batches, *, step, local_steps, loss, liter
                         if i != j:
                             sums[p] = sums[p] + formed[i][p]
                 others.append(sums)
-        before = [list(clients) for clients in local]
         for j in silos:  # line 27
             for k, samples in enumerate(held[j]):
                 if samples:
@@ -132,7 +117,7 @@ def tdcd(data, labels, owners, theta, batches, *, step, local_steps, loss, liter
                     )
                     local[j][k] = stepped(local[j][k], gradient, step)
         if (t + 1) % local_steps == 0:  # line 32
-            theta = [mean(before[j] if literal_line_32 else local[j]) for j in silos]
+            theta = [mean(local[j]) for j in silos]
             trace.append(list(theta))
     return trace
 

@@ -457,6 +457,18 @@ def test_compared_methods_are_the_loops(name, clipping, objective):
     assert [state.k for state in run.states] == list(range(ITERATIONS + 1))
 
 
+@pytest.mark.parametrize("name", COMPARED)
+def test_mean_states_descend_along_the_mean_gradient(name):
+    """W is symmetric; where own values stay exact, what disturbs those sent moves the mean, too."""
+    run, points = compared(name, "ridge_regression", "l1")
+    x, sent = run.all("x"), run.sent(run.network.states)
+    gradients = np.array([point.gradient for point in points[:-1]])
+    expected = -0.15 * gradients.mean(axis=1)
+    if name in ("growing", "quantised"):
+        expected += 0.3 * (W @ (sent - x[:-1])).mean(axis=1)
+    assert_close(np.diff(x.mean(axis=1), axis=0), expected)
+
+
 @pytest.mark.parametrize("objective", ["ridge_regression", "cross_entropy"])
 def test_ternary_messages_have_three_values(objective):
     """Last bits that follow the model would tell what quantisation hides."""

@@ -625,6 +625,59 @@ def test_codasca_without_variates_is_the_inner_loop_of_coda_plus():
     )
 
 
+@pytest.mark.parametrize("name", ["local_sgda", "fmgda", "coda", "coda_plus", "codasca"])
+def test_full_batches_and_q_1_descend_and_ascend_the_mean(name):
+    """FMGDA for any weights: without noise its correction cancels in the mean of the workers."""
+    toy = Toy()
+    options = {} if name == "fmgda" else WITHOUT_MEMORY[name]
+    run = Run(build(name, local_steps=1, **options), toy).rounds(6)
+    trace = [(toy.theta0, toy.w0)]
+    for _ in range(6):
+        theta, w = trace[-1]
+        of_workers = [
+            toy.gradient_on(np.arange(*own), theta, w)
+            for own in zip(toy.offsets[:-1], toy.offsets[1:], strict=True)
+        ]
+        g_theta, g_w = (sum(part) / toy.workers for part in zip(*of_workers, strict=True))
+        trace.append((theta - 0.3 * g_theta, w + 0.2 * g_w))
+    assert_same(run.trace, trace)
+
+
+# ------------------------------------------------------------- the reference, by hand
+
+
+def test_momentum_by_hand_on_one_number():
+    """f = theta²/2 + theta w - w²/2 for one client, q = 1, rho = 1/4, steps 1/2: three steps."""
+
+    def gradient(i, theta, w, k):
+        return theta + w, float(theta[0]) - w
+
+    run = reference.momentum_local_sgda(
+        gradient, np.array([2.0]), 0.0, 1, 3, primal_step=0.5, dual_step=0.5, rho=0.25, q=1
+    )
+    # d = (2, 2); to (1, 1); gradients (2, 0); d = 3/4 (2, 2) + 1/4 (2, 0) = (2, 1.5).
+    # To (0, 1.75); gradients (1.75, -1.75); d = 3/4 (2, 1.5) + 1/4 (1.75, -1.75).
+    expected = [(2.0, 0.0), (1.0, 1.0), (0.0, 1.75), (-0.96875, 2.09375)]
+    assert [(theta[0], w) for theta, w in run] == expected
+
+
+def test_control_variates_remove_the_drift_of_different_clients():
+    """Full gradients of quadratics with different curvature: only CODASCA reaches the saddle."""
+    curvature, shift = [1.0, 4.0], [np.array([1.0]), np.array([-2.0])]
+
+    def gradient(i, theta, w, k):
+        return curvature[i] * (theta - shift[i]) + w, float(theta[0]) - w
+
+    # Mean: 2.5 theta + 3.5 + w = 0 and theta - w = 0.
+    exact = -1.0
+    steps = {"primal_step": 0.05, "dual_step": 0.05, "q": 8}
+    theta, w = reference.codasca(gradient, np.zeros(1), 0.0, 2, 400, **steps)[-1]
+    assert theta[0] == pytest.approx(exact, abs=1e-9)
+    assert w == pytest.approx(exact, abs=1e-9)
+    theta, w = reference.local_sgda(gradient, np.zeros(1), 0.0, 2, 400, **steps)[-1]
+    assert abs(theta[0] - exact) > 0.05
+
+
 # -------------------------------------------------------------------------- (d) what they cost
 
 # Arrays shaped as (θ, w) that travel between the server and a worker in a round, either way.

@@ -176,13 +176,6 @@ def views(trees: Trees, party: int, shares, modulus: int) -> Counter:
     return Counter(view(trees, party, shares, masks, modulus) for masks in every)
 
 
-@pytest.mark.parametrize("modulus", [2, 8, 16])
-def test_a_masked_share_is_uniform_whatever_the_share_is(modulus):
-    for share in range(modulus):
-        counted = Counter((share + mask) % modulus for mask in range(modulus))
-        assert counted == dict.fromkeys(range(modulus), 1)
-
-
 @pytest.mark.parametrize(("parties", "modulus"), [(3, 8), (4, 4), (5, 3)])
 def test_a_party_alone_sees_the_same_whatever_the_others_shares_of_one_sum_are(parties, modulus):
     """Perfect secrecy by counting all masks: the law of a view depends on the sum alone."""

@@ -255,25 +255,6 @@ def test_shards_of_all_kinds_hold_the_same_rows_and_name_one_optimum(prepared, r
         assert sorted(columns) == list(range(6))
 
 
-@pytest.mark.parametrize("kind", ["horizontal", "tiered"])
-@pytest.mark.parametrize(
-    ("rest", "message"),
-    [
-        ({"test": 0.2}, "of a {kind} partition needs the rows .* state a number of last rows or"),
-        ({"binary": {"positive": [1]}}, "where all rows count equally: not with 'binary'"),
-    ],
-)
-def test_rows_that_others_do_not_have_are_refused(kind, rest, message):
-    with pytest.raises(FedatlasError, match=f"^suboptimality .*{message.format(kind=kind)}"):
-        of_kind(kind, **rest).pooled()
-
-
-def test_clients_of_random_sizes_are_refused():
-    spec = of_kind("horizontal", assignment="dirichlet", concentration=0.5)
-    with pytest.raises(FedatlasError, match=r"not with 'binary' or the assignment 'dirichlet'$"):
-        spec.pooled()
-
-
 def test_parties_may_hold_out_a_share_each_trial_its_own():
     spec = of_kind("vertical", test=0.2)
     slugs = [spec.of_seed(seed).pooled().rows_slug for seed in (3, 4)]

@@ -6,7 +6,6 @@ client and sample by sample, in float64.
 
 import json
 from dataclasses import asdict
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -123,46 +122,6 @@ def assert_same(toy: Toy, trace: list[SiloModels], expected: list[Theta]) -> Non
     assert moved > 0
 
 
-# --------------------------------------------------------------------- the reference, by itself
-
-
-def reference_case() -> dict[str, Any]:
-    toy = make_toy(silos=3)
-    random = np.random.default_rng(0)
-    return {
-        "data": toy.data,
-        "labels": toy.targets,
-        "owners": toy.owners,
-        "theta": [(random.normal(size=(3, x.shape[1])), random.normal(size=3)) for x in toy.data],
-        "batches": [random.choice(11, 5, replace=False) for _ in range(4)],
-        "step": 0.3,
-        "loss": reference.CrossEntropy,
-    }
-
-
-@pytest.mark.parametrize("loss", [reference.CrossEntropy, reference.Logistic])
-def test_slopes_of_the_reference_are_derivatives(loss):
-    random = np.random.default_rng(0)
-    for y in (-1, 1) if loss is reference.Logistic else (0, 1, 2):
-        s = random.normal(size=1 if loss is reference.Logistic else 3)
-        for axis in range(len(s)):
-            step = 1e-6 * np.eye(len(s))[axis]
-            numeric = (loss.value(s + step, y) - loss.value(s - step, y)) / 2e-6
-            assert loss.slope(s, y)[axis] == pytest.approx(numeric, abs=1e-8)
-
-
-def test_line_32_as_printed_loses_the_last_step():
-    """TD-1: with Q = 1 nothing is ever learned, with Q + 1 as much as with Q."""
-    case = reference_case()
-    literal = partial(reference.tdcd, **case, literal_line_32=True)
-    for theta in literal(local_steps=1):
-        for block, start in zip(theta, case["theta"], strict=True):
-            np.testing.assert_allclose(block[0], start[0], rtol=1e-14)
-    for with_more, proper in zip(
-        literal(local_steps=4), reference.tdcd(**case, local_steps=3), strict=True
-    ):
-        for one, other in zip(with_more, proper, strict=True):
-            np.testing.assert_allclose(one[0], other[0], rtol=1e-12)
 
 
 # ------------------------------------------------------------------- linear silos, any numbers
@@ -544,14 +503,6 @@ def test_running_statistics_go_on_when_training_resumes(shards, tmp_path, monkey
     # Within a record, and seven checkpoints later at one.
     resumed = killed_and_resumed((2, 7), spec, shards, tmp_path)
     assert without_times(resumed).identical(whole)
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="auto is the GPU here")
-def test_auto_is_the_cpu_where_there_is_no_gpu(shards, tmp_path):
-    spec = small()
-    traces = [train(spec, shards, tmp_path / "t.nc", device=name) for name in ("auto", "cpu")]
-    assert without_times(traces[0]).identical(without_times(traces[1]))
-    assert traces[0].attrs["device"] == "cpu"
 
 
 # --------------------------------------------------------------------------------------- errors

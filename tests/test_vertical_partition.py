@@ -249,10 +249,3 @@ def test_a_bad_specification_names_key_and_value(values, message):
     with pytest.raises(FedatlasError, match=r"experiment\.yaml: ") as caught:
         validated(VerticalPartition, values, "experiment.yaml")
     assert re.search(message, str(caught.value)), str(caught.value)
-
-
-@pytest.mark.parametrize("test", [1.5, True, 0, -3])
-def test_a_bad_test_share_is_one_message(test):
-    values = {"parties": 3, "active": 1, "test": test}
-    with pytest.raises(FedatlasError, match=f"^e: key 'test', value {test}: [^\n]*$"):
-        validated(VerticalPartition, values, "e")
