@@ -3,6 +3,7 @@
 import gc
 import os
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -24,7 +25,7 @@ FIRST = (
     "test_workflow_",
 )
 # For data that cannot be passed on, and what depends on the processor.
-MAY_SKIP = ("FEDATLAS_MIRROR", "oneDNN found room", "auto is the GPU here")
+MAY_SKIP = ("FEDATLAS_MIRROR", "oneDNN found room")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -62,3 +63,15 @@ def one_thread():
 def workflow(finished, tmp_path):
     """A copy of the module's finished workflow."""
     return finished.clone(tmp_path / "copy")
+
+
+@pytest.fixture
+def toy_project(monkeypatch):
+    """The networks of the project in that folder are found beside the package's own."""
+    from fedatlas.projects import VARIABLE, open_projects
+
+    from fedatlas import architectures
+
+    monkeypatch.setenv(VARIABLE, "")
+    monkeypatch.setattr(architectures, "__path__", [*architectures.__path__])
+    open_projects([Path(__file__).parent / "toy_project"])

@@ -17,11 +17,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from scipy import sparse
 
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.federations.shards import ClientSamples
 from fedatlas.schema.objectives import LinearObjective
+from reference_vertical import loss_derivative, loss_value, regulariser_gradient, regulariser_value
 
 Vector = np.ndarray
 """A float64 vector of d entries."""
@@ -50,42 +52,14 @@ class Problem:
     def sample_value(self, i: int, j: int, x: Vector) -> float:
         """f_ij(x)."""
         a, b = self.clients[i][0][j], float(self.clients[i][1][j])
-        inner = float(np.dot(a, x))
-        if self.loss == "robust":
-            # ℓ(xᵀa − b), ℓ(t) = log(1 + t²/2)
-            value = math.log(1.0 + (inner - b) ** 2 / 2.0)
-        elif self.loss == "square":
-            value = (inner - b) ** 2
-        else:
-            # log(1 + exp(−b xᵀa)), written so that exp does not overflow
-            u = -b * inner
-            value = max(u, 0.0) + math.log1p(math.exp(-abs(u)))
-        if self.regulariser == "nonconvex":
-            for x_j in x:
-                value += self.constant * x_j**2 / (1.0 + x_j**2)
-        elif self.regulariser == "l2":
-            for x_j in x:
-                value += self.constant / 2.0 * x_j**2
-        return value
+        value = loss_value(self.loss, float(np.dot(a, x)), b)
+        return value + regulariser_value(self.regulariser, self.constant, x)
 
     def sample_gradient(self, i: int, j: int, x: Vector) -> Vector:
         """∇f_ij(x)."""
         a, b = self.clients[i][0][j], float(self.clients[i][1][j])
-        inner = float(np.dot(a, x))
-        if self.loss == "robust":
-            t = inner - b
-            gradient = t / (1.0 + t**2 / 2.0) * a
-        elif self.loss == "square":
-            gradient = 2.0 * (inner - b) * a
-        else:
-            u = -b * inner  # derivative of log(1 + e^u) is e^u / (1 + e^u)
-            share = 1.0 / (1.0 + math.exp(-u)) if u >= 0 else math.exp(u) / (1.0 + math.exp(u))
-            gradient = -b * share * a
-        if self.regulariser == "nonconvex":
-            gradient = gradient + self.constant * 2.0 * x / (1.0 + x**2) ** 2
-        elif self.regulariser == "l2":
-            gradient = gradient + self.constant * x
-        return gradient
+        slope = loss_derivative(self.loss, float(np.dot(a, x)), b)
+        return slope * a + regulariser_gradient(self.regulariser, self.constant, x)
 
     def rows(self, i: int) -> Rows:
         """[M_i]: every sample of client i."""
@@ -116,7 +90,14 @@ class Problem:
 
 # ----------------------------------------------------------------- the package's containers
 
-OBJECTIVES = ("robust_regression", "logistic_nonconvex", "logistic_l2", "ridge_regression")
+#: Loss and regulariser of each objective.
+PARTS = {
+    "robust_regression": ("robust", "none"),
+    "logistic_nonconvex": ("logistic", "nonconvex"),
+    "logistic_l2": ("logistic", "l2"),
+    "ridge_regression": ("square", "l2"),
+}
+OBJECTIVES = tuple(PARTS)
 
 
 def objective_of(name: str, weight: float = 0.1) -> LinearObjective:
@@ -124,13 +105,35 @@ def objective_of(name: str, weight: float = 0.1) -> LinearObjective:
     return LinearObjective(name=name, weight=None if name == "robust_regression" else weight)
 
 
+def by_autograd(
+    name: str,
+    weight: float,
+    X: np.ndarray,
+    y: np.ndarray,
+    w: torch.Tensor,
+    others: np.ndarray | float = 0.0,
+) -> torch.Tensor:
+    """The mean loss of margins X w + others and the regulariser, for automatic differentiation."""
+    loss, regulariser = PARTS[name]
+    y = torch.as_tensor(y)
+    z = torch.as_tensor(X) @ w + torch.as_tensor(others)
+    if loss == "robust":
+        losses = torch.log(1 + (z - y) ** 2 / 2)
+    elif loss == "square":
+        losses = (z - y) ** 2
+    else:
+        losses = torch.log(1 + torch.exp(-y * z))
+    penalty = {
+        "none": 0 * w.sum(),
+        "l2": (w**2).sum() / 2,
+        "nonconvex": (w**2 / (1 + w**2)).sum(),
+    }[regulariser]
+    return losses.mean() + weight * penalty
+
+
 def slope(name: str, margin: float, label: float) -> float:
     """ℓ′ of one sample, from the formulas of the papers."""
-    if name == "robust_regression":
-        return (margin - label) / (1 + (margin - label) ** 2 / 2)
-    if name == "ridge_regression":
-        return 2 * (margin - label)
-    return -label / (1 + np.exp(label * margin))
+    return loss_derivative(PARTS[name][0], margin, label)
 
 
 def random_problem(
@@ -150,14 +153,7 @@ def random_problem(
         if size > 2:
             rows[1] = 0.0
         clients.append((rows, np.where(random.random(size) < 0.5, 1.0, -1.0)))
-    loss = {"robust_regression": "robust", "ridge_regression": "square"}
-    regulariser = {
-        "logistic_nonconvex": "nonconvex",
-        "logistic_l2": "l2",
-        "ridge_regression": "l2",
-    }
-    name = loss.get(objective.name, "logistic")
-    return Problem(clients, name, regulariser.get(objective.name, "none"), objective.weight or 0.0)
+    return Problem(clients, *PARTS[objective.name], objective.weight or 0.0)
 
 
 def shard_of(problem: Problem, layout: str = "sparse") -> ClientSamples:

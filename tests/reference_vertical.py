@@ -122,20 +122,17 @@ def gradient(
 
 
 def sgd(X, y, w0, step, order, loss, regulariser="none", weight=0.0):
-    """w ← w − γ (ϑ_i x_i + λ∇g(w)): the final w, and w0 with every later iterate."""
+    """w ← w − γ (ϑ_i x_i + λ∇g(w)), to the last w."""
     w = np.array(w0, dtype=np.float64)
-    iterates = [w.copy()]
     for i in order:
         theta = loss_derivative(loss, float(np.dot(X[i], w)), float(y[i]))
         w = w - step * (theta * X[i] + regulariser_gradient(regulariser, weight, w))
-        iterates.append(w.copy())
-    return w, iterates
+    return w
 
 
 def svrg(X, y, w0, step, orders, loss, regulariser="none", weight=0.0):
-    """Johnson and Zhang 2013: v = ∇f_i(w) − ∇f_i(w̃) + ∇f(w̃), one snapshot w̃ per order; see sgd."""
+    """Johnson and Zhang 2013: v = ∇f_i(w) − ∇f_i(w̃) + ∇f(w̃), one snapshot w̃ per order."""
     w = np.array(w0, dtype=np.float64)
-    iterates = [w.copy()]
     for order in orders:
         snapshot = w.copy()
         full = gradient(X, y, snapshot, loss, regulariser, weight)
@@ -150,27 +147,24 @@ def svrg(X, y, w0, step, orders, loss, regulariser="none", weight=0.0):
                 + full
             )
             w = w - step * v
-            iterates.append(w.copy())
-    return w, iterates
+    return w
 
 
 def saga(X, y, w0, step, order, loss, regulariser="none", weight=0.0):
-    """Defazio et al. 2014, a table of n data gradients; the regulariser is exact; see sgd."""
+    """Defazio et al. 2014, a table of n data gradients; the regulariser is exact."""
     w = np.array(w0, dtype=np.float64)
     n = len(y)
     table = np.zeros(X.shape)
     for j in range(n):
         table[j] = loss_derivative(loss, float(np.dot(X[j], w)), float(y[j])) * X[j]
     mean = table.sum(axis=0) / n
-    iterates = [w.copy()]
     for i in order:
         new = loss_derivative(loss, float(np.dot(X[i], w)), float(y[i])) * X[i]
         v = new - table[i] + mean + regulariser_gradient(regulariser, weight, w)
         w = w - step * v
         mean = mean + (new - table[i]) / n
         table[i] = new
-        iterates.append(w.copy())
-    return w, iterates
+    return w
 
 
 # --------------------------------------------------------------------- what a simulation reports

@@ -10,7 +10,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.metrics import roc_auc_score
-from torch import nn
 
 import reference_min_max as reference
 from fedatlas.arithmetic import torch_device
@@ -31,7 +30,7 @@ numbers = st.floats(-3, 3)
 shares = st.floats(0.01, 0.99)
 
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "toy_project")
 
 
 @st.composite
@@ -166,15 +165,6 @@ def test_the_objective_is_strongly_concave_in_w(data, one, other, p):
 # ------------------------------------------------------------------------------ the engine
 
 
-def identity(shape: tuple[int, ...], outputs: int) -> nn.Module:
-    """h = weight · x + bias of one number x."""
-    return nn.Sequential(nn.Flatten(), nn.Linear(int(np.prod(shape)), outputs))
-
-
-def named(name: str) -> Any:
-    return identity
-
-
 def one_number_each(
     *workers: list[tuple[float, float]], test: list[tuple[float, float]] | None = None
 ) -> ClientSamples:
@@ -196,9 +186,7 @@ def one_number_each(
 
 def engine_of(data: ClientSamples, scores: str = "linear", **more: bool) -> AucEngine:
     objective = AucObjective(name="auc_min_max", model="identity", scores=scores, **more)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fedatlas.architectures.architecture", named)
-        return AucEngine(data, objective, "cpu", torch.float64)
+    return AucEngine(data, objective, "cpu", torch.float64)
 
 
 def ordered(h: np.ndarray, y: np.ndarray) -> float:

@@ -15,11 +15,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import nn
 
 import reference_decentralised as reference
 import small_federations
-from fedatlas import architectures
 from fedatlas.algorithms import build_algorithm
 from fedatlas.algorithms.binomial_gradient_descent import BinomialGradientDescent
 from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
@@ -47,8 +45,10 @@ from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
 from fedatlas.schema.partitions import HorizontalPartition
 from fedatlas.schema.runs import RunSpec
 from fedatlas.training.loop import train
+from reference import PARTS, slope
+from reference_vertical import regulariser_gradient
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "toy_project")
 
 SIZES = np.array([7, 9, 6, 12, 8])
 AGENTS, FEATURES, ITERATIONS = len(SIZES), 4, 12
@@ -74,31 +74,8 @@ W = np.array(
     ]
 )
 
-# dℓ/dz of a margin z, and the gradient of the regulariser.
-LINEAR: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
-    "ridge_regression": (lambda z, b: 2 * (z - b), lambda x: x),
-    "logistic_l2": (lambda z, b: -b / (1 + np.exp(b * z)), lambda x: x),
-    "logistic_nonconvex": (
-        lambda z, b: -b / (1 + np.exp(b * z)),
-        lambda x: 2 * x / (1 + x**2) ** 2,
-    ),
-    "robust_regression": (lambda z, b: (z - b) / (1 + (z - b) ** 2 / 2), lambda x: 0 * x),
-}
 OBJECTIVES = ("ridge_regression", "logistic_nonconvex", "cross_entropy")
 HIDDEN, CLASSES = 2, np.array([-2.0, 3.0, 7.0])
-
-
-def two_layers(shape: tuple[int, ...], outputs: int) -> nn.Module:
-    """Flat parameters: W by rows, c, V by rows, e."""
-    return nn.Sequential(nn.Linear(*shape, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, outputs))
-
-
-BY_NAME = architectures.architecture
-
-
-@pytest.fixture(autouse=True)
-def _two_layers_have_a_name(monkeypatch):
-    monkeypatch.setattr("fedatlas.architectures.architecture", lambda name: two_layers)
 
 
 class Toy:
@@ -147,7 +124,7 @@ class Toy:
         """Of one sample's loss."""
         a, b = self.a[row], self.b[row]
         if self.objective != "cross_entropy":
-            return LINEAR[self.objective][0](a @ x, b) * a
+            return slope(self.objective, a @ x, b) * a
         w, c, v, e = np.split(x, np.cumsum([HIDDEN * FEATURES, HIDDEN, len(CLASSES) * HIDDEN]))
         hidden = np.tanh(w.reshape(HIDDEN, FEATURES) @ a + c)
         outputs = v.reshape(-1, HIDDEN) @ hidden + e
@@ -166,8 +143,8 @@ class Toy:
                 assert self.offsets[agent] <= row < self.offsets[agent + 1]
                 own = self.own_gradient(row, x)
                 total += own * min(1.0, bound / np.linalg.norm(own, order))
-            regulariser = LINEAR[self.objective][1](x) if self.weight else 0.0
-            return total / len(rows) + self.weight * regulariser
+            regulariser = PARTS[self.objective][1] if self.weight else "none"
+            return total / len(rows) + regulariser_gradient(regulariser, self.weight, x)
 
         return gradient
 
@@ -789,12 +766,7 @@ def test_every_form_sends_both_variables(form):
 NETWORK: dict[str, Any] = {"objective": {"name": "cross_entropy", "model": "cnn_8x8"}}
 
 
-@pytest.fixture
-def real_networks(monkeypatch):
-    monkeypatch.setattr("fedatlas.architectures.architecture", BY_NAME)
-
-
-def test_networks_send_and_record_single_precision(image_shards, tmp_path, real_networks):
+def test_networks_send_and_record_single_precision(image_shards, tmp_path):
     trace = train(specification(TRACKING, **NETWORK), image_shards, tmp_path / "trace.nc")
     parameters = 8 * 9 + 8 + 128 * 32 + 32 + 32 * 2 + 2
     np.testing.assert_array_equal(trace["bytes_sent"][0], 15 * parameters * 4 * RECORDS)
@@ -851,29 +823,6 @@ REFUSED: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
 def test_what_a_method_cannot_do_is_refused(algorithm, hyper, changes, message):
     with pytest.raises(FedatlasError, match=rf"(?s)^test-small/.*{message}"):
         build_algorithm(specification(algorithm, hyper, **changes))
-
-
-FEDAVG = {"clients_per_round": 4, "local_steps": 3, "batch_size": 2, "local_step_size": 0.05}
-CROSS_ENTROPY = {"name": "cross_entropy", "model": "cnn_8x8"}
-
-
-@pytest.mark.parametrize(
-    ("algorithm", "graphs", "objective", "message"),
-    [
-        ("fedavg", UNDIRECTED, {"name": "robust_regression"}, r"FedAvg.*: remove 'graphs'"),
-        ("fedavg", None, CROSS_ENTROPY, r"FedAvg.* does not take the objective cross_entropy"),
-        ("fmgda", None, CROSS_ENTROPY, r"FMGDA solves min–max .* cross_entropy, is not min–max"),
-    ],
-)
-def test_graphs_and_their_objective_are_for_methods_on_graphs(
-    algorithm, graphs, objective, message
-):
-    spec = specification(TRACKING).model_copy(
-        update={"algorithm": algorithm, "hyper_parameters": FEDAVG}
-    )
-    values = spec.model_dump() | {"graphs": graphs, "objective": objective}
-    with pytest.raises(FedatlasError, match=message):
-        build_algorithm(RunSpec.model_validate(values))
 
 
 def test_more_samples_than_an_agent_has(shards, tmp_path):

@@ -9,13 +9,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse, stats
-from torch import nn
 from torch.nn.functional import cross_entropy
 
 from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.arithmetic.randomness import Draws, RoundRandom
 from fedatlas.arithmetic.samples import Clipping, Samples
-from fedatlas.arithmetic.torch_device import DeviceSamples
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.decentralised.graph import (
     GraphCounters,
@@ -28,7 +26,7 @@ from fedatlas.federations.decentralised.torch_engine import ClassifyingAgents
 from fedatlas.federations.shards import ClientSamples
 from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "toy_project")
 
 SIZES, FEATURES, HIDDEN = (4, 7, 3, 5), 3, 2
 OFFSETS = np.concatenate([[0], np.cumsum(SIZES)])
@@ -259,15 +257,6 @@ LABELS = {
 all_labels = pytest.mark.parametrize("labels", LABELS)
 
 
-def two_layers(shape: tuple[int, ...], outputs: int) -> nn.Module:
-    return nn.Sequential(nn.Linear(*shape, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, outputs))
-
-
-@pytest.fixture(autouse=True)
-def _two_layers_have_a_name(monkeypatch):
-    monkeypatch.setattr("fedatlas.architectures.architecture", lambda name: two_layers)
-
-
 def classifying(
     label: np.ndarray, test: Any, dtype: torch.dtype = torch.float64, name: str = "cross_entropy"
 ) -> ClassifyingAgents:
@@ -395,38 +384,6 @@ def test_labels_that_are_no_classes_are_refused(label, count):
     objective = ClassificationObjective(name="cross_entropy", model="two_layers")
     with pytest.raises(FedatlasError, match=rf"'cross_entropy' needs 2 to .* 'toy' has {count} "):
         ClassifyingAgents(data, objective, "cpu")
-
-
-# --------------------------------------------------------------------------- samples on a device
-
-DEVICE = torch.device("cpu")
-
-
-def test_pixels_are_normalised_by_channel():
-    images = np.random.default_rng(1).integers(0, 256, (5, 2, 3, 4)).astype(np.uint8)
-    metadata = {
-        "dataset": "toy",
-        "shape": [2, 3, 4],
-        "normalisation": {"mean": [100.0, 50.0], "deviation": [20.0, 40.0]},
-    }
-    samples = Samples(np.arange(5), np.arange(5.0), images.reshape(5, -1))
-    held = DeviceSamples(samples, metadata, DEVICE, torch.float64)
-    expected = (images - np.array([100, 50])[:, None, None]) / np.array([20, 40])[:, None, None]
-    np.testing.assert_allclose(held.at(slice(1, 3)), expected[1:3], rtol=1e-14)
-    np.testing.assert_allclose(held.at(torch.tensor([[4, 0], [2, 2]])), expected[[[4, 0], [2, 2]]])
-    assert len(held) == 5
-    assert held.label.tolist() == [0, 1, 2, 3, 4]
-
-
-def test_samples_that_networks_do_not_take_are_refused():
-    metadata = {"dataset": "toy", "shape": [FEATURES]}
-    label = np.arange(3.0)
-    pixels = Samples(np.arange(3), label, np.zeros((3, FEATURES), np.uint8))
-    with pytest.raises(FedatlasError, match=r"'toy': networks would see pixels.*'normalise'"):
-        DeviceSamples(pixels, metadata, DEVICE, torch.float32)
-    many = Samples(np.arange(3), label, sparse.csr_array((3, 200_000_000)))
-    with pytest.raises(FedatlasError, match=r"'toy': networks take dense .* are too many"):
-        DeviceSamples(many, metadata, DEVICE, torch.float32)
 
 
 # ------------------------------------------------------------------------------------------ links

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 import torch
+from scipy import sparse
 from torch import nn
 
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.arithmetic.torch_device import DeviceSamples, Minibatch
+from fedatlas.errors import FedatlasError
 
 CPU = torch.device("cpu")
 SAMPLES = 6
@@ -42,3 +44,30 @@ def test_a_minibatch_of_clients_has_its_channels_last():
     batch = Minibatch(held, torch.tensor([[4, 0, 3], [1, 2, 5]]))
     for part in (batch[...][1], batch[1, :], batch[1, torch.tensor([0, 2])]):
         assert nn.Conv2d(1, 4, 3)(part).stride(1) == 1
+
+
+def test_pixels_are_normalised_by_channel():
+    images = np.random.default_rng(1).integers(0, 256, (5, 2, 3, 4)).astype(np.uint8)
+    metadata = {
+        "dataset": "toy",
+        "shape": [2, 3, 4],
+        "normalisation": {"mean": [100.0, 50.0], "deviation": [20.0, 40.0]},
+    }
+    samples = Samples(np.arange(5), np.arange(5.0), images.reshape(5, -1))
+    held = DeviceSamples(samples, metadata, CPU, torch.float64)
+    expected = (images - np.array([100, 50])[:, None, None]) / np.array([20, 40])[:, None, None]
+    np.testing.assert_allclose(held.at(slice(1, 3)), expected[1:3], rtol=1e-14)
+    np.testing.assert_allclose(held.at(torch.tensor([[4, 0], [2, 2]])), expected[[[4, 0], [2, 2]]])
+    assert len(held) == 5
+    assert held.label.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_samples_that_networks_do_not_take_are_refused():
+    metadata = {"dataset": "toy", "shape": [3]}
+    label = np.arange(3.0)
+    pixels = Samples(np.arange(3), label, np.zeros((3, 3), np.uint8))
+    with pytest.raises(FedatlasError, match=r"'toy': networks would see pixels.*'normalise'"):
+        DeviceSamples(pixels, metadata, CPU, torch.float32)
+    many = Samples(np.arange(3), label, sparse.csr_array((3, 200_000_000)))
+    with pytest.raises(FedatlasError, match=r"'toy': networks take dense .* are too many"):
+        DeviceSamples(many, metadata, CPU, torch.float32)

@@ -32,17 +32,15 @@ from fedatlas.federations.tiered.hubs import (
 from fedatlas.federations.tiered.linear_engine import LinearSilos
 from fedatlas.federations.tiered.torch_engine import NetworkSilos
 from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
+from reference import PARTS, by_autograd
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 quick = settings(max_examples=25, deadline=None)
 WEIGHT = 0.3
 # Loss, regulariser and weight of every objective, as the reference calls them.
-FORMULAS: dict[str, tuple[str, str, float]] = {
-    "robust_regression": ("robust", "none", 0.0),
-    "logistic_nonconvex": ("logistic", "nonconvex", WEIGHT),
-    "logistic_l2": ("logistic", "l2", WEIGHT),
-    "ridge_regression": ("square", "l2", WEIGHT),
+FORMULAS = {
+    name: (*parts, 0.0 if name == "robust_regression" else WEIGHT) for name, parts in PARTS.items()
 }
 every_objective = pytest.mark.parametrize("name", FORMULAS)
 both_layouts = pytest.mark.parametrize("layout", ["dense", "sparse"])
@@ -179,25 +177,6 @@ def gradient_by_hand(
     return total / len(y) + reference.regulariser_gradient(regulariser, weight, theta)
 
 
-def value_by_autograd(
-    X: torch.Tensor, y: torch.Tensor, others: torch.Tensor, theta: torch.Tensor, name: str
-) -> torch.Tensor:
-    """The same objective, written out for autograd."""
-    z = X @ theta + others
-    losses = {
-        "robust": lambda: torch.log(1 + (z - y) ** 2 / 2),
-        "logistic": lambda: torch.log(1 + torch.exp(-y * z)),
-        "square": lambda: (z - y) ** 2,
-    }
-    penalties = {
-        "none": lambda: 0 * theta.sum(),
-        "l2": lambda: (theta**2).sum() / 2,
-        "nonconvex": lambda: (theta**2 / (1 + theta**2)).sum(),
-    }
-    loss, regulariser, weight = FORMULAS[name]
-    return losses[loss]().mean() + weight * penalties[regulariser]()
-
-
 def held(toy: Toy, silo: int, client: int, batch: np.ndarray) -> np.ndarray:
     """Places in the minibatch of the samples that a client has."""
     return np.flatnonzero(np.isin(batch, toy.owners[silo][client]))
@@ -241,10 +220,9 @@ def test_partial_gradients_are_those_of_plain_loops_and_of_autograd(case):
             if not len(rows):
                 assert not found.any()
                 continue
-            *data, theta = (torch.tensor(part) for part in own)
-            theta.requires_grad_()
-            value_by_autograd(*data, theta, name).backward()
-            np.testing.assert_allclose(found, theta.grad, rtol=1e-10, atol=1e-12)
+            point = torch.tensor(theta, requires_grad=True)
+            by_autograd(name, FORMULAS[name][2], *own[:2], point, own[2]).backward()
+            np.testing.assert_allclose(found, point.grad, rtol=1e-10, atol=1e-12)
 
 
 @both_layouts

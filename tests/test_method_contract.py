@@ -7,13 +7,24 @@ import pytest
 
 from fedatlas.algorithms import algorithm_names, build_algorithm
 from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.errors import FedatlasError
 from fedatlas.federations.context import open_context
 from fedatlas.schema.federation import why_not_counted
 from fedatlas.schema.quantities import COSTS, MEASUREMENTS
 from fedatlas.training.loop import train
 from fedatlas.training.seeds import state_arrays
 from resuming import killed_and_resumed, without_times
-from small_federations import SMALL, small, small_shards
+from small_federations import (
+    AUC,
+    CLASSES,
+    CLIENTS,
+    LINEAR,
+    RING,
+    SILOS,
+    SMALL,
+    small,
+    small_shards,
+)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -130,3 +141,24 @@ def test_a_round_leaves_start_state_and_measurements_alone(algorithm, folder):
     again = frozen(method.start(problem, network, trial.x0))
     for name, array in start.items():
         np.testing.assert_array_equal(again[name], array, err_msg=name)
+
+
+MIN_MAX = ("local_sgda", "momentum_local_sgda", "fmgda", "coda", "coda_plus", "codasca")
+OF_OTHERS = [
+    ("tdcd", {"objective": AUC}, "TDCD minimises, but its objective, auc_min_max, is min–max$"),
+    ("tdcd", {"partition": CLIENTS}, "works on a tiered partition, but its .* is horizontal$"),
+    ("tdcd", {"graphs": RING}, "TDCD does not work on graphs: remove 'graphs'$"),
+    ("tdcd", {"hyper": {"labels": "nobody"}}, "labels.*'every_client' or 'first_silo'"),
+    ("tdcd", {"hyper": {"momentum": 0.9}}, "momentum"),
+    ("fedavg", {"partition": SILOS}, "works on a horizontal partition, but its .* is tiered$"),
+    ("fedavg", {"graphs": RING}, "FedAvg.*: remove 'graphs'"),
+    ("fedavg", {"objective": CLASSES}, "FedAvg.* does not take the objective cross_entropy"),
+    ("fmgda", {"objective": CLASSES}, "FMGDA solves min–max .* cross_entropy, is not min–max"),
+    *((name, {"objective": LINEAR}, "solves min–max problems, but") for name in MIN_MAX),
+]
+
+
+@pytest.mark.parametrize(("algorithm", "changes", "message"), OF_OTHERS)
+def test_what_is_for_other_methods_is_refused(algorithm, changes, message):
+    with pytest.raises(FedatlasError, match=message):
+        build_algorithm(small(algorithm, **changes))

@@ -5,17 +5,14 @@ wrong sign, point, weight or index shows within a few rounds. Workers have diffe
 different shares of positives, so that what is padded, or p if it were local, shows too.
 """
 
-from collections.abc import Callable
 from dataclasses import asdict, fields, replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 import reference_min_max as reference
-from fedatlas import architectures
 from fedatlas.algorithms.coda import Coda
 from fedatlas.algorithms.coda_plus import CodaPlus
 from fedatlas.algorithms.codasca import Codasca
@@ -25,44 +22,26 @@ from fedatlas.algorithms.momentum_local_sgda import MomentumLocalSgda
 from fedatlas.arithmetic.minibatches import Minibatches, draw
 from fedatlas.arithmetic.randomness import IN_PYTHON, RoundRandom
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.min_max import PrimalDual
 from fedatlas.federations.min_max.engine import AucEngine
 from fedatlas.federations.min_max.problem import MinMaxProblem
 from fedatlas.federations.parts import Counters, StarNetwork
 from fedatlas.federations.shards import ClientSamples
-from fedatlas.schema.objectives import AucObjective, LinearObjective
-from fedatlas.schema.partitions import HorizontalPartition
+from fedatlas.schema.objectives import AucObjective
 from fedatlas.training.loop import train
 from small_federations import small, small_shards
 
-FEATURES, HIDDEN = 3, 2
+FEATURES, HIDDEN = 3, 2  # of the network `two_layers`
 # Positives and negatives of each worker.
 WORKERS = {1: [(5, 2)], 4: [(3, 2), (1, 1), (8, 1), (2, 4)]}
 STEPS: dict[str, Any] = {"primal_step_size": 0.3, "dual_step_size": 0.2}
 
 Trace = list[tuple[np.ndarray, float]]
 
+pytestmark = pytest.mark.usefixtures("one_thread", "toy_project")
+
 # --------------------------------------------------------------------------- running a method
-
-
-def two_layers(shape: tuple[int, ...], outputs: int) -> nn.Module:
-    """Flat parameters in the order of the reference's TwoLayerNet: W by rows, c, v, e."""
-    return nn.Sequential(nn.Linear(*shape, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, outputs))
-
-
-pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-@pytest.fixture(autouse=True)
-def _two_layers_have_a_name(monkeypatch):
-    named = architectures.architecture
-
-    def architecture(name: str) -> Callable[[tuple[int, ...], int], nn.Module]:
-        return two_layers if name == "two_layers" else named(name)
-
-    monkeypatch.setattr("fedatlas.architectures.architecture", architecture)
 
 
 class Toy:
@@ -746,16 +725,6 @@ def test_what_the_end_of_a_stage_costs(name):
     assert extra.pop("sequential_bytes") == (3 * 4 * 8 if name == "coda" else 0)
     assert extra.pop("full_participations") == (1 if name == "coda" else 0)
     assert set(extra.values()) == {0}
-
-
-# ------------------------------------------------------------------------------ hyper-parameters
-
-
-@all_methods
-def test_linear_models_are_not_theirs(name):
-    objective = LinearObjective(name="logistic_l2", weight=0.1)
-    with pytest.raises(FedatlasError, match=r"solves min–max problems, but its objective"):
-        build(name).check_setting(HorizontalPartition(clients=2), objective, None)
 
 
 # ----------------------------------------------------------------------------------- (e) training

@@ -122,9 +122,9 @@ def pooled(method, data, step, rounds):
     drawn = draws(rounds)
     if method == "svrg":
         orders = [np.concatenate(drawn[k : k + 2]) for k in range(0, rounds, 2)]
-        return reference.svrg(X, y, w0, step, orders, "logistic", "l2", WEIGHT)[0]
+        return reference.svrg(X, y, w0, step, orders, "logistic", "l2", WEIGHT)
     order = np.concatenate(drawn)
-    return getattr(reference, method)(X, y, w0, step, order, "logistic", "l2", WEIGHT)[0]
+    return getattr(reference, method)(X, y, w0, step, order, "logistic", "l2", WEIGHT)
 
 
 METHODS = {"sgd": Vfb2Sgd, "svrg": Vfb2Svrg, "saga": Vfb2Saga}

@@ -27,7 +27,14 @@ from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.horizontal.torch_engine import TorchEngine
 from fedatlas.federations.parts import Counters
-from reference import OBJECTIVES, Problem, objective_of, random_problem, shard_of
+from reference import (
+    OBJECTIVES,
+    Problem,
+    by_autograd,
+    objective_of,
+    random_problem,
+    shard_of,
+)
 
 ENGINES = ("compiled", "torch")
 RAGGED = (4, 1, 7, 3, 5)
@@ -64,20 +71,6 @@ def toy(name: str, seed: int = 0, sizes: tuple[int, ...] = RAGGED, dimension: in
 # ------------------------------------------------------------------- gradients and objectives
 
 
-def autograd_objective(problem: Problem, name: str, client: int, x: torch.Tensor) -> torch.Tensor:
-    """f_i by the formulas of FedPAGE section 6, all samples of one client."""
-    features, labels = (torch.as_tensor(part) for part in problem.clients[client])
-    z = features @ x
-    if name == "robust_regression":
-        return torch.log(1 + (z - labels) ** 2 / 2).mean()
-    if name == "ridge_regression":
-        return ((z - labels) ** 2).mean() + problem.constant / 2 * torch.dot(x, x)
-    loss = torch.log(1 + torch.exp(-labels * z)).mean()
-    if name == "logistic_nonconvex":
-        return loss + problem.constant * (x**2 / (1 + x**2)).sum()
-    return loss + problem.constant / 2 * torch.dot(x, x)
-
-
 @every_engine
 @every_objective
 def test_gradients_and_objective_match_automatic_differentiation(kind: str, name: str) -> None:
@@ -90,7 +83,7 @@ def test_gradients_and_objective_match_automatic_differentiation(kind: str, name
     values = []
     for client in clients:
         point = torch.tensor(x, requires_grad=True)
-        value = autograd_objective(problem, name, client, point)
+        value = by_autograd(name, problem.constant, *problem.clients[client], point)
         value.backward()
         values.append(float(value.detach()))
         np.testing.assert_allclose(gradients[client], point.grad.numpy(), rtol=0, atol=1e-12)

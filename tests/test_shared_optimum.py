@@ -39,6 +39,7 @@ from fedatlas.training.loop import train
 from fedatlas.training.seeds import SeedPolicy
 from fedatlas.training.steps import find_optimum
 from prepared_files import write_prepared
+from reference import PARTS
 from resuming import train_until_killed
 from workflow_copy import ROOT
 
@@ -264,10 +265,7 @@ def test_parties_may_hold_out_a_share_each_trial_its_own():
 # --------------------------------------------------------------------------------------- one f
 
 OBJECTIVES = {
-    "robust_regression": ("robust", "none", 0.0),
-    "logistic_nonconvex": ("logistic", "nonconvex", 0.1),
-    "logistic_l2": ("logistic", "l2", 0.1),
-    "ridge_regression": ("square", "l2", 0.1),
+    name: (*parts, 0.0 if name == "robust_regression" else 0.1) for name, parts in PARTS.items()
 }
 GRAPHS = {
     "states": {"kind": "complete", "weights": "received"},

@@ -13,16 +13,13 @@ import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 from sklearn.datasets import load_digits
 
 import reference_tdcd as reference
 import small_federations
-from fedatlas.algorithms import build_algorithm
 from fedatlas.algorithms.tdcd import Tdcd
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import cost_axis
 from fedatlas.federations.tiered.hubs import SiloModels, TieredCounters, TieredNetwork
 from fedatlas.schema.partitions import TieredPartition
@@ -40,10 +37,9 @@ from test_tiered_problem import (
     network_of,
     normed_by_hand,
     normed_embeddings,
-    normed_has_a_name,  # noqa: F401, a fixture
 )
 
-pytestmark = pytest.mark.usefixtures("one_thread", "normed_has_a_name")
+pytestmark = pytest.mark.usefixtures("one_thread", "toy_project")
 
 quick = settings(max_examples=20, deadline=None)
 LABELS = ["every_client", "first_silo"]
@@ -120,8 +116,6 @@ def assert_same(toy: Toy, trace: list[SiloModels], expected: list[Theta]) -> Non
                 np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
         moved += float(np.abs(by_hand[0][0] - expected[0][0][0]).max())
     assert moved > 0
-
-
 
 
 # ------------------------------------------------------------------- linear silos, any numbers
@@ -492,10 +486,8 @@ def test_simulated_time_follows_from_a_trace(shards, tmp_path, labels, trips):
         np.testing.assert_array_equal(cost_axis(trace, f"latency({time})"), expected)
 
 
-def test_running_statistics_go_on_when_training_resumes(shards, tmp_path, monkeypatch):
+def test_running_statistics_go_on_when_training_resumes(shards, tmp_path):
     """Killed in both seeds."""
-    # The network has no file of its own in the package.
-    monkeypatch.setattr("fedatlas.training.loop.code_digest", lambda *modules: "code")
     spec = small(model="normed", seeds=(3, 8))
     whole = without_times(train(spec, shards, tmp_path / "whole.nc"))
     assert whole["status"].values.tolist() == ["ok", "ok"]
@@ -503,38 +495,3 @@ def test_running_statistics_go_on_when_training_resumes(shards, tmp_path, monkey
     # Within a record, and seven checkpoints later at one.
     resumed = killed_and_resumed((2, 7), spec, shards, tmp_path)
     assert without_times(resumed).identical(whole)
-
-
-# --------------------------------------------------------------------------------------- errors
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (
-            {"objective": {"name": "auc_min_max", "model": "linear"}},
-            "TDCD minimises, but its objective, auc_min_max, is min–max$",
-        ),
-        (
-            {"partition": {"kind": "horizontal", "clients": 10}},
-            "TDCD works on a tiered partition, but its partition is horizontal$",
-        ),
-        (
-            {"algorithm": "fedavg", "objective": {"name": "logistic_l2", "weight": 0.1}},
-            "FedAvg works on a horizontal partition, but its partition is tiered$",
-        ),
-        (
-            {"graphs": {"states": {"kind": "ring", "weights": "metropolis"}}},
-            "TDCD does not work on graphs: remove 'graphs'$",
-        ),
-        ({"hyper": {"labels": "nobody"}}, "labels.*'every_client' or 'first_silo'"),
-        ({"hyper": {"momentum": 0.9}}, "momentum"),
-    ],
-)
-def test_settings_that_are_not_its_own_are_refused(changes, message):
-    try:
-        spec = specification(**changes)
-    except ValidationError as error:  # of the specification itself: the case is wrong
-        raise AssertionError(error) from None
-    with pytest.raises(FedatlasError, match=message):
-        build_algorithm(spec)

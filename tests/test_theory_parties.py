@@ -34,6 +34,7 @@ from fedatlas.theory.theorems import (
     delays_of,
     largest_step,
 )
+from reference import PARTS
 from trace_factory import vertical_trace
 
 STARTS = np.array([0, 2, 3, 6])
@@ -42,12 +43,6 @@ OBJECTIVES = {
     "logistic_nonconvex": LinearObjective(name="logistic_nonconvex", weight=0.05),
     "ridge_regression": LinearObjective(name="ridge_regression", weight=0.1),
     "robust_regression": LinearObjective(name="robust_regression"),
-}
-PARTS = {
-    "logistic_l2": ("logistic", "l2"),
-    "logistic_nonconvex": ("logistic", "nonconvex"),
-    "ridge_regression": ("square", "l2"),
-    "robust_regression": ("robust", "none"),
 }
 
 

@@ -39,28 +39,7 @@ DIFFERENTIABLE = ("linear", "cnn_strided", "lstm")  # without running statistics
 quick = settings(max_examples=20, deadline=None)
 
 
-def normed(shape: tuple[int, ...], outputs: int) -> nn.Module:
-    """The smallest network with BatchNorm; see `normed_by_hand`."""
-    channels, height, width = shape
-    return nn.Sequential(
-        nn.Conv2d(channels, 2, 3, padding=1),
-        nn.BatchNorm2d(2),
-        nn.ReLU(),
-        nn.Flatten(),
-        nn.Linear(2 * height * width, outputs),
-    )
-
-
-pytestmark = pytest.mark.usefixtures("one_thread", "normed_has_a_name")
-
-
-@pytest.fixture
-def normed_has_a_name(monkeypatch):
-    """`normed` is found by its name, as if it had a file."""
-    named = architectures.architecture
-    monkeypatch.setattr(
-        architectures, "architecture", lambda name: normed if name == "normed" else named(name)
-    )
+pytestmark = pytest.mark.usefixtures("one_thread", "toy_project")
 
 
 # ------------------------------------------------------------------------------------ samples

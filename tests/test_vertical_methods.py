@@ -34,18 +34,13 @@ from fedatlas.federations.vertical.secure_sum import AggregationTree, two_trees
 from fedatlas.federations.vertical.shards import PartyRows, PartySamples
 from fedatlas.schema.network_model import Masks, NetworkModel, RealMasks, RingMasks
 from fedatlas.schema.objectives import LinearObjective
+from reference import PARTS, objective_of
 
 METHODS: dict[str, Callable[..., VerticalAlgorithm]] = {
     "sgd": Vfb2Sgd,
     "svrg": Vfb2Svrg,
     "saga": Vfb2Saga,
     "afsvrg-vp": AfsvrgVp,
-}
-PARTS = {
-    "logistic_l2": ("logistic", "l2"),
-    "logistic_nonconvex": ("logistic", "nonconvex"),
-    "ridge_regression": ("square", "l2"),
-    "robust_regression": ("robust", "none"),
 }
 ACTIVE = {1: [1], 2: [1, 2], 3: [1, 2, 3], 5: [1, 4, 5], 8: [1, 5, 8]}
 TOPOLOGIES = [(parties, active) for parties, found in ACTIVE.items() for active in found]
@@ -95,8 +90,7 @@ class Case:
 
     @property
     def spec(self) -> LinearObjective:
-        weight = None if self.objective == "robust_regression" else self.weight
-        return LinearObjective(name=self.objective, weight=weight)  # type: ignore[arg-type]
+        return objective_of(self.objective, self.weight)
 
     @property
     def algorithm(self) -> VerticalAlgorithm:
@@ -423,12 +417,12 @@ def pooled(run: Run) -> np.ndarray:
     loss, regulariser = PARTS[case.objective]
     rest = (loss, regulariser, case.weight)
     if case.method == "sgd":
-        return reference.sgd(data.X, data.y, data.x0, case.step_size, order, *rest)[0]
+        return reference.sgd(data.X, data.y, data.x0, case.step_size, order, *rest)
     if case.method == "saga":
-        return reference.saga(data.X, data.y, data.x0, case.step_size, order, *rest)[0]
+        return reference.saga(data.X, data.y, data.x0, case.step_size, order, *rest)
     assert case.inner is not None
     orders = [order[start : start + case.inner] for start in range(0, len(order), case.inner)]
-    return reference.svrg(data.X, data.y, data.x0, case.step_size, orders, *rest)[0]
+    return reference.svrg(data.X, data.y, data.x0, case.step_size, orders, *rest)
 
 
 @every_objective

@@ -1,48 +1,8 @@
 """Parties that hold columns: who computes what when, event by event (VFB², arXiv:2103.00958).
 
-The model of time, in simulated seconds, of whole nanoseconds; all of it our choice, as the paper
-measures and models none. Party ℓ has d_ℓ features (if rows are sparse: non-zeros per row, on
-average) and takes r_ℓ = seconds_per_feature · d_ℓ on average, the straggler longer, for a share
-w_ℓ·x_{i,ℓ}, and as long for an update of its block. A message takes the latency Λ (none with one
-party), a sum ⌈log2 q⌉ messages one after the other.
-
-- Every single share and update takes r_ℓ times a factor of its own, of mean 1, by the distribution
-  `compute`, one of 2^14 equally likely quantiles where that is a formula, and times the party's
-  `drift` in the period in which it begins. Which one is a number of counters: of the seed, the
-  dominator, how many iterations it has decided, the party, and whether it is the share or the
-  update. So a form that waits and one that does not draw the same times.
-- Threads that share `cores`: what begins while b other things are under way at the party takes
-  (b + 1) / cores times as long, if that is more than 1. This looks at the beginning only: what
-  begins or ends later changes nothing, and an own update that begins while a message travels is
-  not seen by what that message starts. Of each thread the latest work counts.
-- An iteration of a dominator that begins at t draws a sample and asks all parties for their shares;
-  ℓ answers with its block as it stands at t + Λ + r, which keeps none of its threads from their
-  work. The sum is there at S, the time of the last answer and ⌈log2 q⌉ Λ, and ϑ = ∂L/∂z with it.
-  The dominator updates its own block at S + r and begins its next iteration at that moment: it
-  waits for nobody.
-- (ϑ, i) reaches the collaborators at S + Λ and waits, first in, first out, for one of k threads,
-  which applies the update r later; with k = m, as in the paper, and equal times it never has to
-  wait. Both kinds of update are made of the block as it then stands, in one piece: the paper takes
-  the regulariser of a dominator where the share was computed.
-- Of equal times the earlier sum, then the lower dominator, comes first; an update due at the time
-  of a read is seen by it.
-- Synchronous methods: all dominators begin together, and again when the last update is applied;
-  the barrier itself costs nothing, in their favour.
-- A pass over all samples (a snapshot of SVRG, the first table of SAGA) waits until every iteration
-  that has begun is decided and applied; none begins beyond the last of the inner loop. The k
-  threads of a party share its work, on its cores. It takes n max_ℓ r_ℓ / k + Λ + ⌈log2 q⌉ Λ for the
-  sums, and Λ + n max_ℓ r_ℓ / k until ϑ is spread and the mean is formed: over n samples factors
-  average out; drifts are those of its beginning.
-
-Stale ϑ and inconsistent reads follow from these times.
-
-Delays are told twice. A read lacks, at its block, updates of earlier sums; an update meets others
-that its block has seen since the read. And in the paper's global iterations (its appendix E), which
-are sums, each for the update of the dominator's block, and collaborative updates, each when it is
-applied, as that is when it reads: τ1 (Assumption 3) is how far before a sum the earliest of D(t)
-lies at most, those whose updates its shares lack; τ2 how far it is from a sum to the last of its
-collaborative updates, which is η2 as well; η1 how many successive ones it takes to visit every
-block.
+Times are simulated seconds, of whole nanoseconds; docs/adding/parties.md states the model of time.
+All of it is our choice, as the paper measures and models none. Stale ϑ and inconsistent reads
+follow from it.
 
 Counted is what Algorithm 1 and the updates need: 2(q − 1) numbers per sum towards the dominator;
 one number and one index to each collaborator, per dominated update; for all samples, 2(q − 1)

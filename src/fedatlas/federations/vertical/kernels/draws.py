@@ -6,7 +6,7 @@ the key, after as many steps. Nothing is stored, and any number can be made at a
 Masked sums are those of VFB², Algorithm 1; masks are real, or integers modulo 2^64, which wrap
 around, see `vertical.secure_sum`. Numbers of times are those of a dominator's iteration, a party,
 and whether it is the share or the update, so that methods that wait and methods that do not draw
-the same times; `vertical.network` has the model.
+the same times; docs/adding/parties.md has the model.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""The work of parties in order of time; `vertical.network` has the model of time.
+"""The work of parties in order of time; docs/adding/parties.md has the model of time.
 
 Beginnings and sums of dominators are handled in order of time, so that every update is known that
 is due by the next of them. A block has no clock but its own: it is brought up to the time of a read
