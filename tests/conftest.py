@@ -68,9 +68,8 @@ def workflow(finished, tmp_path):
 @pytest.fixture
 def toy_project(monkeypatch):
     """The networks of the project in that folder are found beside the package's own."""
-    from fedatlas.projects import VARIABLE, open_projects
-
     from fedatlas import architectures
+    from fedatlas.extensions import VARIABLE, open_projects
 
     monkeypatch.setenv(VARIABLE, "")
     monkeypatch.setattr(architectures, "__path__", [*architectures.__path__])
