@@ -10,7 +10,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.selection import choices, select
 from fedatlas.evaluation.verdicts import judge
-from fedatlas.schema.claims import Claim, ClaimTest, claim_class, claim_kinds
+from fedatlas.schema.claims import Claim, ClaimTest
 from fedatlas.schema.runs import Selection
 from judging import outcomes, verdict, verdicts
 from trace_factory import (
@@ -127,13 +127,15 @@ def test_claims_that_make_no_sense_are_refused(change, message):
         TypeAdapter(ClaimTest).validate_python(change)
 
 
-@pytest.mark.parametrize("kind", [name for name in claim_kinds() if claim_class(name).kinds])
+@pytest.mark.parametrize("kind", [name for name, of in ClaimTest.classes().items() if of.kinds])
 def test_a_kind_has_its_keys_only_and_comes_back_from_its_dump(kind):
     """Whatever a class knows besides is none of the kind's."""
-    own, whole = claim_class(kind).kinds[kind], set(claim_class(kind).model_fields)
+    own, whole = ClaimTest.classes()[kind].kinds[kind], set(ClaimTest.classes()[kind].model_fields)
     assert {*own.requires, *own.takes, *own.sets} <= whole
     with pytest.raises(ValidationError) as found:
-        claim_class(kind).model_validate({"kind": kind} | dict.fromkeys(whole - set(own.keys), 7))
+        ClaimTest.classes()[kind].model_validate(
+            {"kind": kind} | dict.fromkeys(whole - set(own.keys), 7)
+        )
     wrong = {error["loc"][0]: error["type"] for error in found.value.errors()}
     assert wrong == dict.fromkeys(whole - set(own.keys), "extra_forbidden") | dict.fromkeys(
         own.requires, "missing"

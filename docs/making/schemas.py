@@ -5,18 +5,17 @@ They are committed, for editors and other programs; a test finds them out of dat
 
 import json
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
 from fedatlas.data.formats import formats
-from fedatlas.schema.claims import ClaimTest, claim_class, claim_kinds
+from fedatlas.schema.claims import ClaimTest
 from fedatlas.schema.config import WorkflowConfig
 from fedatlas.schema.experiments import Experiment
-from fedatlas.schema.figures import Figure, figure_kinds, figure_module
-from fedatlas.schema.models import Model, only_subclass
+from fedatlas.schema.figures import Figure
+from fedatlas.schema.models import Model
 from fedatlas.schema.papers import Covered, Paper
 from making.described import described, models_in, parted
 
@@ -45,15 +44,12 @@ _BESIDES = {
 
 def kinds_of_figures() -> list[type[Figure]]:
     """The model of every kind of figure, by name."""
-    return [
-        only_subclass(import_module(figure_module(kind)), Figure)  # type: ignore[type-abstract]
-        for kind in figure_kinds()
-    ]
+    return list(Figure.classes().values())
 
 
 def classes_of_claims() -> list[type[ClaimTest]]:
     """The models of claims, each of one kind or of several."""
-    return list(dict.fromkeys(map(claim_class, claim_kinds())))
+    return list(dict.fromkeys(ClaimTest.classes().values()))
 
 
 def words_of_kind(own: type[ClaimTest], name: str) -> str:
@@ -94,8 +90,7 @@ def schemas() -> dict[str, dict[str, Any]]:
 def _add_kinds_of_claims(definitions: dict[str, Any]) -> None:
     """Put a definition of each kind in the place of those of classes that serve several."""
     names = []
-    for name in claim_kinds():
-        own = claim_class(name)
+    for name, own in ClaimTest.classes().items():
         kind, definition = own.kinds.get(name), definitions[own.__name__]
         names.append(name if kind else own.__name__)
         if kind is None:

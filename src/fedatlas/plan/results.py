@@ -12,7 +12,6 @@ from fedatlas.plan.build import Plan, validated_partitions
 from fedatlas.plan.jobs import shards
 from fedatlas.plan.places import RESULTS
 from fedatlas.schema.claims import Claim
-from fedatlas.schema.figures import figure_module
 from fedatlas.schema.runs import RunSpec
 from fedatlas.steps import STEPS, Step
 
@@ -63,7 +62,7 @@ def judging_code(plan: Plan, experiment: str) -> list[str]:
 def drawing_code(plan: Plan, experiment: str) -> list[str]:
     """The modules that draw an experiment's figure, and those of claims whose slopes it has."""
     shown = plan.experiments[experiment]
-    return [figure_module(shown.figure.kind), *_kinds(shown.drawn_claims)]
+    return [type(shown.figure).__module__, *_kinds(shown.drawn_claims)]
 
 
 def _kinds(claims: Iterable[Claim]) -> list[str]:

@@ -4,27 +4,22 @@ Every comparison is decided by one rule, `fedatlas.evaluation.comparison`: claim
 direction and the smallest effect that counts before any run.
 """
 
-import importlib
-import pkgutil
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from typing import Any, ClassVar, Literal, Self, cast, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from pydantic import (
     Field,
-    ModelWrapValidatorHandler,
     SerializeAsAny,
     SerializerFunctionWrapHandler,
     ValidationError,
     model_serializer,
+    model_validator,
 )
-from pydantic import model_validator as validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from fedatlas.extensions import import_extension
-from fedatlas.schema.models import Model, only_subclass
+from fedatlas.schema.models import KindModel, Model
 
 #: What a verdict says, and what that means; the only place that explains it.
 OUTCOMES = {
@@ -52,8 +47,6 @@ assert set(get_args(Outcome)) == set(OUTCOMES)
 
 #: Of how many of its cases a claim speaks: "faster", "in most cases faster".
 Quantifier = Literal["all", "most"]
-
-_MODULES = "fedatlas.evaluation.claims"  # a class each: adding one adds a kind, or several
 
 
 @dataclass(frozen=True)
@@ -135,12 +128,11 @@ class Kind:
         return {**self.sets, **value}
 
 
-class ClaimTest(Model, ABC):
+class ClaimTest(KindModel):
     """What a kind of claim states, and its judge.
 
     A class serves the kinds in `kinds`, of each of which its docstring has a paragraph, or one that
-    is named as its module. Raises, when a mapping is validated as a ClaimTest, for a `kind` that no
-    module has.
+    is named as its module.
 
     kind: which test it is. measurement: what is compared of runs, or judged of one.
     cost: that at which runs are compared, or of which less is better.
@@ -148,8 +140,7 @@ class ClaimTest(Model, ABC):
 
     #: What files call it → what that declares and sets.
     kinds: ClassVar[Mapping[str, Kind]] = {}
-
-    kind: str
+    package = "fedatlas.evaluation.claims"
 
     @property
     def runs(self) -> tuple[str, ...]:
@@ -196,25 +187,11 @@ class ClaimTest(Model, ABC):
     def judge(self, results: Any) -> Iterator[CaseOutcome]:
         """Outcomes, one per case, from the `fedatlas.evaluation.results.Results`."""
 
+    @model_validator(mode="before")
     @classmethod
-    def variant(cls, value: Any) -> type[Model]:
-        """The model of a mapping's `kind`."""
-        kind = _named(value)
-        return _classes()[kind] if cls is ClaimTest and kind in claim_kinds() else cls
-
-    @validator(mode="wrap")
-    @classmethod
-    def _by_kind(cls, value: Any, build: ModelWrapValidatorHandler[Self]) -> Self:
-        if isinstance(value, ClaimTest):
-            return build(value)
-        model = cls.variant(value)
-        if model is ClaimTest:
-            kind = value.get("kind") if isinstance(value, Mapping) else value
-            raise ValueError(f"kind {kind!r}: must be one of {', '.join(claim_kinds())}")
-        if model is not cls:
-            return cast(Self, model.model_validate(value))
-        kind = cls.kinds.get(_named(value))
-        return build(kind.complete(value) if kind else value)
+    def _complete(cls, value: Any) -> Any:
+        kind = cls.kinds.get(cls.kind_of(value)) if isinstance(value, Mapping) else None
+        return kind.complete(value) if kind else value
 
     @model_serializer(mode="wrap")
     def _declared(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -243,29 +220,3 @@ class Claim(Model):
     def question(self) -> Literal["paper", "ours"]:
         """Whose it is; tallies count ours apart."""
         return "ours" if self.source.startswith("ours") else "paper"
-
-
-def _named(value: Any) -> str:
-    """The kind that a mapping states; empty if none."""
-    kind = value.get("kind") if isinstance(value, Mapping) else None
-    return kind if isinstance(kind, str) else ""
-
-
-def claim_kinds() -> tuple[str, ...]:
-    """Names of all kinds of claims."""
-    return tuple(sorted(_classes()))
-
-
-def claim_class(kind: str) -> type[ClaimTest]:
-    """The class that serves a kind."""
-    return _classes()[kind]
-
-
-@cache
-def _classes() -> dict[str, type[ClaimTest]]:
-    """The class of each kind."""
-    found: dict[str, type[ClaimTest]] = {}
-    for module in pkgutil.iter_modules(importlib.import_module(_MODULES).__path__):
-        own = only_subclass(import_extension(f"{_MODULES}.{module.name}"), ClaimTest)  # type: ignore[type-abstract]
-        found |= dict.fromkeys(own.kinds or (module.name,), own)
-    return found

@@ -1,16 +1,28 @@
 """The base of every typed configuration model, and errors that name file, key and value."""
 
+import importlib
 import json
+import pkgutil
 import re
+from abc import ABC
 from collections.abc import Hashable, Mapping
+from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, Literal, Self, TypeVar, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    ModelWrapValidatorHandler,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from fedatlas.errors import FedatlasError, similar
+from fedatlas.extensions import import_extension
 
 # A kind of error, or its first word → what people are told in place of pydantic's names of types.
 _WORDS = {
@@ -32,13 +44,57 @@ class Model(BaseModel):
     #: Keys that files may have besides the fields, as they are gone when a model is validated.
     resolved_before: ClassVar[tuple[str, ...]] = ()
 
-    @classmethod
-    def variant(cls, value: Any) -> type["Model"]:
-        """The model that validates `value`: this one, unless a key of the value picks another."""
-        return cls
-
 
 M = TypeVar("M", bound=Model)
+
+
+class KindModel(Model, ABC):
+    """What has a class for each `kind`, in modules of one package: adding a module adds kinds.
+
+    A mapping that is validated as the class which names the package becomes what its kind says.
+
+    package: its full name. usual: the kind of a mapping without one.
+    kinds: names that a class serves, with what these mean; by default that of its module.
+    """
+
+    package: ClassVar[str]
+    usual: ClassVar[str] = ""
+    kinds: ClassVar[Mapping[str, Any]] = {}
+
+    kind: str
+
+    @classmethod
+    @cache
+    def classes(cls) -> dict[str, type[Self]]:
+        """The class of each kind, by name."""
+        found: dict[str, type[Self]] = {}
+        for module in pkgutil.iter_modules(importlib.import_module(cls.package).__path__):
+            own = only_subclass(import_extension(f"{cls.package}.{module.name}"), cls)
+            found |= dict.fromkeys(own.kinds or (module.name,), own)
+        return dict(sorted(found.items()))
+
+    @classmethod
+    def kind_of(cls, value: Any) -> Any:
+        """The kind that a mapping states."""
+        return value.get("kind", cls.usual) if isinstance(value, Mapping) else value
+
+    @classmethod
+    def variant(cls, value: Any) -> type[Self]:
+        """The class of a mapping's kind, if this one names the package; else this one."""
+        kind = cls.kind_of(value)
+        own = "package" in vars(cls) and isinstance(kind, str)
+        return cls.classes().get(kind, cls) if own else cls
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _by_kind(cls, value: Any, build: ModelWrapValidatorHandler[Self]) -> Self:
+        if "package" not in vars(cls) or isinstance(value, cls):
+            return build(value)
+        model = cls.variant(value)
+        if model is cls:
+            known = ", ".join(cls.classes())
+            raise ValueError(f"kind {cls.kind_of(value)!r}: must be one of {known}")
+        return model.model_validate(value)
 
 
 # libyaml, where installed, reads ten times faster; a plan reads every experiment.
@@ -252,7 +308,7 @@ def _keys(model: Any, location: tuple[Any, ...], value: Any) -> tuple[list[str],
     allowed: list[str] = []
     models = _models(model)
     for part in location:
-        models = [one.variant(value) for one in models]
+        models = [one.variant(value) if issubclass(one, KindModel) else one for one in models]
         tagged = [one for one in models if part in _tags(one)]
         if tagged and len(models) > 1:
             models = tagged
