@@ -105,15 +105,15 @@ class Experiment(Model):
         if context:
             self._where, self._inherited = context["where"], context["inherited"]
 
-    @field_validator("seeds", mode="before")
-    @classmethod
-    def _range(cls, seeds: Any) -> Any:
-        return in_full(seeds, "seeds")
-
     @property
     def where(self) -> str:
         """The file that states it, as errors name it."""
         return self._where
+
+    @field_validator("seeds", mode="before")
+    @classmethod
+    def _range(cls, seeds: Any) -> Any:
+        return in_full(seeds, "seeds")
 
     @property
     def own_graphs(self) -> bool:
@@ -173,68 +173,67 @@ class Experiment(Model):
 
     @model_validator(mode="after")
     def _keys_suit_each_other(self) -> Self:
-        vertical = "vertical" in {self.partition_of(run).kind for run in self.runs}
-        if self.network is not None and not vertical:
-            raise ValueError(f"'network' belongs to vertical partitions; {self.remedy('network')}")
-        for run, declared in self.runs.items():
-            partition = self.partition_of(run)
-            if not isinstance(partition, VerticalPartition):
-                if declared.backend == "processes":
-                    raise ValueError(
-                        f"runs.{run}: 'backend: processes' belongs to vertical partitions; remove "
-                        "it"
-                    )
-                if declared.network is not None:
-                    raise ValueError(
-                        f"runs.{run}: 'network' belongs to vertical partitions; remove it"
-                    )
-                continue
-            network = self.network_of(run) or NetworkModel()
-            place = network.straggler_party or 0
-            if place >= partition.parties:
-                raise ValueError(
-                    f"runs.{run}: straggler_party: {place} is none of its {partition.parties} "
-                    "parties, counted from 0"
-                )
-            if declared.backend == "processes" and network.varies:
-                raise ValueError(
-                    f"runs.{run}: 'backend: processes' adds times that are constant: its network "
-                    "states no 'compute', 'drift' or 'cores'"
-                )
-        if self.audit and self.partition.kind != "vertical":
-            raise ValueError(
-                f"'audit' belongs to a vertical 'partition'; {self.remedy('audit', 'false')}"
-            )
-        computed = self.budgets or self.privacy_audit
-        if not self.trained and (computed is None or self.runs_of is not None):
+        for run in self.runs:
+            self._check_parties(run)
+        if not self.trained and not ((self.budgets or self.privacy_audit) and not self.runs_of):
             raise ValueError(
                 "'trained: false' needs 'budgets' or 'privacy_audit', and runs of its own"
             )
         kinds = {self.partition_of(run).kind for run in self.runs}
-        if self.validation and not (
-            isinstance(self.partition, VerticalPartition)
-            and isinstance(self.objective, LinearObjective)
-            and (self.network or self.validation.network)
-            and self.runs_of is None
-        ):
-            raise ValueError(
-                "'validation' belongs to vertical partitions with a 'network' and runs of their own"
-            )
-        has_constants = isinstance(self.objective, LinearObjective | PolyakObjective) or (
-            isinstance(self.objective, AucObjective) and self.objective.has_constants
+        vertical, objective = isinstance(self.partition, VerticalPartition), self.objective
+        has_constants = isinstance(objective, LinearObjective | PolyakObjective) or (
+            isinstance(objective, AucObjective) and objective.has_constants
         )
-        if self.theory and not (len(kinds) == 1 and has_constants):
-            raise ValueError(
-                "'theory' belongs to linear models over partitions of one kind, to functions whose "
-                "constants are known, and to auc_min_max with 'model: linear', 'scores: linear' "
-                f"and 'stationarity: true'; {self.remedy('theory', 'false')}"
-            )
-        if self.landscape is not None and not isinstance(self.objective, AucObjective):
-            raise ValueError(
-                f"'landscape' belongs to the objective auc_min_max, not {self.objective.name}; "
-                f"{self.remedy('landscape')}"
-            )
+        validated = vertical and isinstance(objective, LinearObjective) and not self.runs_of
+        own_network = self.network or (self.validation and self.validation.network)
+        for key, empty, suits, owner in (
+            ("network", "null", "vertical" in kinds, "vertical partitions"),
+            ("audit", "false", vertical, "a vertical 'partition'"),
+            (
+                "validation",
+                "null",
+                validated and own_network,
+                "vertical partitions with a 'network' and runs of their own",
+            ),
+            (
+                "theory",
+                "false",
+                len(kinds) == 1 and has_constants,
+                "linear models over partitions of one kind, to functions whose constants are "
+                "known, and to auc_min_max with 'model: linear', 'scores: linear' and "
+                "'stationarity: true'",
+            ),
+            (
+                "landscape",
+                "null",
+                isinstance(objective, AucObjective),
+                f"the objective auc_min_max, not {objective.name}",
+            ),
+        ):
+            if getattr(self, key) and not suits:
+                raise ValueError(f"'{key}' belongs to {owner}; {self.remedy(key, empty)}")
         return self
+
+    def _check_parties(self, run: str) -> None:
+        """A run over parties may have a network, which must suit it; no other run has one."""
+        declared, partition = self.runs[run], self.partition_of(run)
+        processes = declared.backend == "processes"
+        if not isinstance(partition, VerticalPartition):
+            if processes or declared.network is not None:
+                key = "backend: processes" if processes else "network"
+                raise ValueError(f"runs.{run}: '{key}' belongs to vertical partitions; remove it")
+            return
+        network = self.network_of(run) or NetworkModel()
+        if (place := network.straggler_party or 0) >= partition.parties:
+            raise ValueError(
+                f"runs.{run}: straggler_party: {place} is none of its {partition.parties} "
+                "parties, counted from 0"
+            )
+        if processes and network.varies:
+            raise ValueError(
+                f"runs.{run}: 'backend: processes' adds times that are constant: its network "
+                "states no 'compute', 'drift' or 'cores'"
+            )
 
     @model_validator(mode="after")
     def _runs_record_and_vary_as_meant(self) -> Self:
@@ -308,7 +307,7 @@ class Experiment(Model):
             raise ValueError(f"tuning_seeds: no run has a grid of several points; {remedy}")
 
     def _check_claim(self, claim: Claim) -> None:
-        """Raise ValueError before training if the experiment lacks what the claim is judged by."""
+        """The experiment must have what the claim is judged by."""
         for key in claim.test.needs:
             if not getattr(self, key):
                 declared = "trained: true" if key == "trained" else key
@@ -344,7 +343,14 @@ class Experiment(Model):
 
     def _check_measured(self, what: str, measurement: str, run: str) -> None:
         """The run must measure it, and must have test rows if it is measured on them."""
-        known = self._measured(run)
+        objective = self.objective_of(run)
+        federation = federation_of(
+            self.partition_of(run).kind,
+            on_graphs=self.graphs is not None or self.runs[run].graphs is not None,
+            min_max=objective.min_max,
+            backend=self.runs[run].backend,
+        )
+        known = federation.measures(objective)
         if measurement not in known:
             raise ValueError(
                 f"{what} looks at {measurement}, which run '{run}' does not measure: name one of "
@@ -355,14 +361,3 @@ class Experiment(Model):
                 f"{what} looks at {measurement}, but run '{run}' keeps no test rows: give its "
                 "partition a 'test'"
             )
-
-    def _measured(self, run: str) -> tuple[str, ...]:
-        """What a run measures."""
-        objective = self.objective_of(run)
-        federation = federation_of(
-            self.partition_of(run).kind,
-            on_graphs=self.graphs is not None or self.runs[run].graphs is not None,
-            min_max=objective.min_max,
-            backend=self.runs[run].backend,
-        )
-        return federation.measures(objective)
