@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.models import validated
-from fedatlas.schema.partitions import HorizontalPartition
+from fedatlas.schema.partitions import HorizontalPartition, Partition
 from fedatlas.shards.assignment import share_out
 
 
@@ -212,32 +212,46 @@ def test_more_samples_or_clients_than_rows_are_refused(spec, message):
         assign(spec, binary_labels(9))
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"clients": 4, "samples": 3}, "key 'samples', value 3: .*fewer than the 4 clients"),
-        ({"clients": 4, "seed": 3}, "seed: assignment 'consecutive' is not random; remove it"),
-        ({"clients": 4, "concentration": 0.5}, "key 'concentration', value 0.5: .*takes no conc"),
+DIRICHLET = {"assignment": "dirichlet"}
+WRONG = {
+    "horizontal": [
+        ({"samples": 3}, "key 'samples', value 3: .*fewer than the 4 clients"),
+        ({"seed": 3}, "seed: assignment 'consecutive' is not random; remove it"),
+        ({"concentration": 0.5}, "key 'concentration', value 0.5: .*takes no conc"),
+        ({"minimum": 2}, "minimum: assignment 'consecutive' takes none"),
         (
-            {"clients": 4, "minimum": 2},
-            "minimum: assignment 'consecutive' takes none",
+            {**DIRICHLET, "concentration": 1, "minimum": 3, "samples": 11},
+            "minimum: 4 clients with 3 samples each need 12, more than 'samples', 11",
         ),
-        (
-            {
-                "clients": 4,
-                "assignment": "dirichlet",
-                "concentration": 1,
-                "minimum": 3,
-                "samples": 11,
-            },
-            "4 clients with 3 samples each need 12, more than 'samples', 11",
-        ),
-        (
-            {"clients": 4, "assignment": "dirichlet"},
-            "key 'concentration', value None: .*needs a concentration above 0",
-        ),
+        (DIRICHLET, "key 'concentration', value None: .*needs a concentration above 0"),
     ],
+    "vertical": [
+        ({"active": 5}, "'active' is 5, but there are only 4 parties"),
+        *(({"test": test}, f"key 'test', value {test}: must be a share [^\n]*$")
+          for test in (0.0, 1.5, True, 0, -3, float("nan"))),
+        ({"test": ["a"]}, "key 'test"),
+        ({"label_holders": 6}, "'label_holders' is 6, but there are 6 choices of 2 from 4 part"),
+        ({"clients": 4}, "unknown key 'clients'; allowed keys: active"),
+    ],
+    "tiered": [
+        ({"cut": {}}, "key 'cut': names no axis; say which to cut and into how many"),
+        ({"cut": {"widht": 2}}, "key 'cut': there is no axis 'widht'; axes are columns, time"),
+        ({"samples": 3}, "key 'samples', value 3: fewer than the 4 clients"),
+        ({"test": 2.0}, "key 'test', value 2.0: must be a share"),
+        ({"active": 1}, "unknown key 'active'; allowed keys: binary, clients, cut, intercept"),
+    ],
+}  # fmt: skip
+SOUND = {
+    "horizontal": {"clients": 4},
+    "vertical": {"parties": 4, "active": 2},
+    "tiered": {"cut": {"width": 2}, "clients": 4},
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "message"), [(kind, *case) for kind in WRONG for case in WRONG[kind]]
 )
-def test_a_bad_specification_names_key_and_value(values, message):
-    with pytest.raises(FedatlasError, match=message):
-        validated(HorizontalPartition, values, "experiment.yaml")
+def test_a_bad_specification_names_key_and_value(kind, changes, message):
+    declared = {"kind": kind, **SOUND[kind], **changes}
+    with pytest.raises(FedatlasError, match=f"^e: {message}"):
+        validated(Partition, declared, "e")

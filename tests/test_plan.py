@@ -186,7 +186,8 @@ SCAFFOLD = "batch_size: 4, local_step_size: 0.02}\n  fedavg"
         ("tuning_seeds: [100, 101]\n", "",
          r"small\.yaml: key 'tuning_seeds': is missing, but claim 'order' .*such as"),
         ("[0.1, 0.03]", "[0.1]", r"small\.yaml: tuning_seeds: no run has a grid of several"),
-        ("algorithm: fedavg", "algorithm: fedagv", r"fedagv.*methods/fedagv.*fedavg.*scaffold"),
+        ("algorithm: fedavg", "algorithm: fedagv",
+         r"runs\.fedavg\.algorithm: unknown algorithm 'fedagv'.*methods/fedagv\.py.*scaffold"),
         ("paper: fedpage", "paper: fedpaje", r"small\.yaml: key 'paper', value 'fedpaje': .*ours$"),
         ("dataset: breast-cancer", "dataset: breast", r"small\.yaml.*'breast'.*breast-cancer"),
         (SCAFFOLD, SCAFFOLD.replace(", local_step_size: 0.02", ""),
@@ -261,13 +262,6 @@ def test_a_method_that_lacks_something_is_named(config, tmp_path, monkeypatch):
         build_plan(config)
 
 
-def test_an_unknown_method_is_named_at_its_key_with_the_file_that_is_missing(config):
-    change(config, "algorithm: scaffold", "algorithm: scafold")
-    said = r"runs\.scaffold\.algorithm: unknown algorithm 'scafold'.*methods/scafold\.py"
-    with pytest.raises(FedatlasError, match=said):
-        build_plan(config)
-
-
 TIERED = """
 paper: ours
 title: "Columns of rows without a shape"
@@ -334,21 +328,11 @@ def test_silos_take_rows_without_a_shape(config):
     ("old", "new", "message"),
     [
         ("batch_size: 427", "batch_size: 428", r"428, but there are only 427 training samples"),
-        ("columns: 3", "columns: 31", r"asks for 31 blocks, .*\(data set 'breast-cancer'\)"),
-        ("columns: 3", "width: 2", r"names the axis 'width', but samples .* have columns"),
-        ("clients: 5", "clients: 570", r"570 rows or clients, but breast-cancer has 569 rows"),
         ("clients: 5", "clients: 428", r"428 clients cannot share 427 training samples; lower"),
         ("test_f1", "disagreement", r"figure looks at disagreement, which run 'tdcd' does not"),
-        ("test_f1", "test_top5_accuracy", r"figure looks at test_top5_accuracy, which run 'tdcd'"),
-        (
-            "latency(10)",
-            "epsilon",
-            r"figure looks at epsilon, .* does not count: it is not private",
-        ),
+        ("latency(10)", "epsilon", r"looks at epsilon, .* does not count: it is not private"),
         ("latency(10)", "simulated_time", r"looks at simulated_time, .*: it has no parties$"),
-        ("clients: 5", "clients: 0", r"clients.*greater than or equal to 1"),
         ("breast-cancer", "digits", r"needs labels ±1, but digits is a multiclass data set"),
-        ("model: linear", "model: lstm, hidden: 0", r"hidden.*greater than or equal to 1"),
     ],
 )
 def test_silos_that_cannot_be_are_refused_before_anything_runs(config, old, new, message):

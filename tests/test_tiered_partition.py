@@ -4,7 +4,6 @@ import itertools
 import json
 import re
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from fedatlas.shards.assignment import (
     share_out_by_silo,
     silo_blocks,
 )
+from small_federations import small
 
 NAMES = {
     1: ["columns"],
@@ -86,17 +86,6 @@ def test_every_number_of_a_sample_is_in_the_block_of_one_silo(shape_and_cut):
         found[block] = number
         assert found[block].size > 0
     np.testing.assert_array_equal(found.ravel(), silo_of_each_number(shape, cut))
-
-
-def test_blocks_of_several_axes_are_in_c_order():
-    blocks = silo_blocks(tiered({"width": 2, "height": 2}), (3, 5, 4))
-    whole = slice(0, 3)
-    assert blocks == [
-        (whole, slice(0, 3), slice(0, 2)),
-        (whole, slice(0, 3), slice(2, 4)),
-        (whole, slice(3, 5), slice(0, 2)),
-        (whole, slice(3, 5), slice(2, 4)),
-    ]
 
 
 @pytest.mark.parametrize(
@@ -189,15 +178,6 @@ def test_a_shared_permutation_is_that_of_the_first_silo():
         np.testing.assert_array_equal(half, held)
 
 
-def test_partitions_of_seeds_differ_and_cover_every_sample_once():
-    spec = tiered({"columns": 2}, (5, 3), permutation="shared")
-    dealt = [share_out_by_silo(spec.of_seed(seed), np.zeros(30))[0] for seed in range(6)]
-    for silos in dealt:
-        for clients in silos:
-            np.testing.assert_array_equal(np.sort(np.concatenate(clients)), np.arange(30))
-    assert len({tuple(silos[0][0].tolist()) for silos in dealt}) == 6
-
-
 def test_permutations_are_uniform():
     """Over 900 seeds each of the six orders of three samples comes 150 times, ± 4.5 deviations."""
     for silo in range(2):
@@ -277,33 +257,14 @@ def test_thinning_that_leaves_too_little_is_refused(spec, message):
         share_out_by_silo(tiered(**declared), labels)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"cut": {}}, "key 'cut': names no axis; say which to cut and into how many"),
-        ({"cut": {"widht": 2}}, "key 'cut': there is no axis 'widht'; axes are columns, time"),
-        ({"clients": 8, "samples": 7}, "key 'samples', value 7: fewer than the 8 clients"),
-        ({"test": 2.0}, "key 'test', value 2.0: must be a share"),
-        ({"active": 1}, "unknown key 'active'; allowed keys: binary, clients, cut, intercept"),
-    ],
-)  # fmt: skip
-def test_partitions_that_make_no_sense_are_refused(changes, message):
-    content = {"kind": "tiered", "cut": {"width": 2}, "clients": 3} | changes
-    with pytest.raises(FedatlasError, match=f"here: {message}"):
-        validated(Partition, content, "here")  # type: ignore[type-var]
-
-
 def check(partition: TieredPartition, **changes: Any) -> None:
     """What the plan says of a partition of a set of 100 images, known by the catalogue only."""
     splits = {"train": {"rows": 100, "files": FILES}, "test": {"files": FILES}}
     content = entry(features=64, shape=(1, 8, 8), splits=splits) | changes
     dataset = dataset_of({"name": "tiny", **content}, "here")
-    catalogue = Catalogue([Path("datasets.yaml")], {"tiny": dataset}, {})
-    # Tuned elsewhere: how many samples its method needs is not known yet.
-    spec = SimpleNamespace(
-        dataset="tiny", split="train", partition=partition, optimum=False, tuned_in="another"
-    )
-    check_partition(spec, catalogue, "a.yaml: runs.x")  # type: ignore[arg-type]
+    catalogue = Catalogue([Path("datasets.yaml")], {"tiny": dataset})
+    spec = small("tdcd").model_copy(update={"dataset": "tiny", "partition": partition})
+    check_partition(spec, catalogue, "a.yaml: runs.x")
 
 
 @pytest.mark.parametrize(
@@ -312,7 +273,6 @@ def check(partition: TieredPartition, **changes: Any) -> None:
         (tiered({"width": 9}), {}, "cut.width asks for 9 blocks, .* have 8 .*data set 'tiny'"),
         (tiered({"columns": 2}), {}, "axis 'columns', .*have channels, height, width.*'tiny'"),
         (tiered({"width": 2}), {"shape": None}, "axis 'width', .*have columns"),
-        (tiered({"columns": 65}), {"shape": None}, "cut.columns asks for 65 blocks"),
         (tiered({"width": 2}, 101), {}, "asks for 101 rows or clients, but tiny has 100 rows"),
         (tiered({"width": 2}, samples=101), {}, "asks for 101 rows or clients"),
         (tiered({"width": 2}, test="dev"), {}, "key 'partition.test': .*dev"),

@@ -15,10 +15,10 @@ from fedatlas.data.tables import from_table
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.shards import TieredSamples, read_shard, read_tiered_shards
 from fedatlas.files import file_digest
-from fedatlas.schema.partitions import HorizontalPartition, TieredPartition, VerticalPartition
+from fedatlas.schema.partitions import HorizontalPartition
 from fedatlas.shards.assignment import share_out_by_silo, silo_blocks, train_and_test_rows
 from fedatlas.shards.writing import write_shards
-from prepared_files import as_dense, make_samples, shard, write_prepared
+from prepared_files import as_dense, make_samples, shard
 from test_tiered_partition import shapes_and_cuts, silo_of_each_number, tiered
 
 LAYOUTS = ["dense", "float32", "uint8", "sparse"]
@@ -266,27 +266,5 @@ def test_silos_hold_the_signs_and_rows_of_a_horizontal_shard(layout, test, tmp_p
             np.testing.assert_array_equal(part.label, np.where(raw >= 1, 1.0, -1.0))
             assert len(ids) == len(part)
     np.testing.assert_array_equal(put_together(silos), as_dense(whole.samples)[order])
-    negatives = round(0.5 * (samples.label[whole_training_rows(spec)] < 0).sum())
+    negatives = round(0.5 * (samples.label[train_and_test_rows(spec, 60)[0]] < 0).sum())
     assert (whole.samples.label < 0).sum() == negatives
-
-
-def whole_training_rows(spec: TieredPartition) -> np.ndarray:
-    """Before one class is made rare."""
-    return train_and_test_rows(spec, 60)[0]
-
-
-# ---------------------------------------------------------------------------------- the command
-
-
-def test_the_command_shards_every_kind_of_partition(tmp_path):
-    prepared = write_prepared(tmp_path / "prepared.parquet", make_samples(12, 6, "dense"))
-    partitions = (tiered(), VerticalPartition(parties=2, active=2, seed=0))
-    for spec in (*partitions, HorizontalPartition(clients=2)):
-        folder = tmp_path / spec.kind
-        folder.mkdir()
-        files = [folder / f"silo-{number}.parquet" for number in range(spec.silos)]
-        write_shards(prepared, spec, files, folder / "manifest.json")
-        manifest = json.loads((folder / "manifest.json").read_text())
-        assert manifest["partition"] == spec.model_dump()
-        assert [silo["file"] for silo in manifest["silos"]] == [file.name for file in files]
-    assert len(read_tiered_shards(sorted((tmp_path / "tiered").glob("silo-*"))).silos) == 2

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedatlas.errors import FedatlasError
-from fedatlas.schema.models import validated
 from fedatlas.schema.partitions import HorizontalPartition, VerticalPartition
 from fedatlas.shards.assignment import feature_blocks, train_and_test_rows
 
@@ -223,29 +222,3 @@ def test_a_trial_has_the_partition_of_its_seed_unless_all_share_one(spec, seed):
     assert trial.model_copy(update={"seed": spec.seed}) == spec
     assert trial.of_seed(seed + 1) == trial
     assert VerticalPartition.model_validate(trial.model_dump()) == trial
-
-
-# ------------------------------------------------------------------------------- what is refused
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"parties": 3, "active": 4}, "'active' is 4, but there are only 3 parties"),
-        (
-            {"parties": 3, "active": 1, "test": 0.0},
-            r"key 'test.*, value 0\.0: must be a share between 0 and 1",
-        ),
-        ({"parties": 3, "active": 1, "test": float("nan")}, "key 'test.*, value nan"),
-        ({"parties": 3, "active": 1, "test": ["a"]}, "key 'test"),
-        (
-            {"parties": 4, "active": 2, "label_holders": 6},
-            "'label_holders' is 6, but there are 6 choices of 2 from 4 parties, counted from 0",
-        ),
-        ({"parties": 3, "active": 1, "clients": 4}, "unknown key 'clients'; allowed keys: active"),
-    ],
-)
-def test_a_bad_specification_names_key_and_value(values, message):
-    with pytest.raises(FedatlasError, match=r"experiment\.yaml: ") as caught:
-        validated(VerticalPartition, values, "experiment.yaml")
-    assert re.search(message, str(caught.value)), str(caught.value)

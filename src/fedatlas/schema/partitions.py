@@ -133,8 +133,6 @@ class _ClientPartition(_Partition):
     binary: labels made ±1, one class made rare; null leaves labels as they are.
     """
 
-    kind: str
-    samples: int | None = None
     binary: BinaryClasses | None = None
 
     @property
@@ -148,17 +146,18 @@ class _ClientPartition(_Partition):
         Raises FedatlasError where the mean over clients is not that over rows, or rows differ by
         kind.
         """
+        own: Any = self  # has a kind and samples
         if isinstance(self.test, float):
             raise FedatlasError(
-                f"suboptimality of a {self.kind} partition needs the rows that others have: 'test' "
+                f"suboptimality of a {own.kind} partition needs the rows that others have: 'test' "
                 "as a share draws its own; state a number of last rows or the name of a split"
             )
-        if self.binary is not None or getattr(self, "assignment", None) == "dirichlet":
+        if self.binary is not None or getattr(self, "assignment", "") == "dirichlet":
             raise FedatlasError(
                 "suboptimality is measured where all rows count equally: not with 'binary' or the "
                 "assignment 'dirichlet'"
             )
-        kept = {"samples": self.samples, "test": self.test, "intercept": self.intercept}
+        kept = {"samples": own.samples, "test": self.test, "intercept": self.intercept}
         return VerticalPartition(parties=1, active=1, seed=0, **kept)
 
 
