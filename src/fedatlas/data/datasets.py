@@ -218,7 +218,7 @@ class Dataset(Model):
 
     def standardisation(self, features: np.ndarray) -> Scaling:
         """The scaling of columns that `standardise` and `centre` ask for, from rows (n, d)."""
-        return scaling_of(features, self.centre)
+        return scaling_of(features, self.centre, self.numeric_columns)
 
     def split(self, name: str) -> Split:
         """The split called `name`; FedatlasError names the ones that exist."""

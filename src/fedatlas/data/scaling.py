@@ -33,15 +33,22 @@ def check_range(columns: np.ndarray, names: Sequence[object] | None, where: obje
         )
 
 
-def scaling_of(features: np.ndarray, centre: bool = True) -> Scaling:
+def scaling_of(
+    features: np.ndarray, centre: bool = True, numeric: Sequence[int] | None = None
+) -> Scaling:
     """Mean and deviation of each column (n, d) → (d,), or 0 and root mean square without `centre`.
 
     The scale of a constant column is 0: rounding would leave it a tiny deviation, and blow it up.
+    numeric: the columns that are no indicators, which get mean 0 and scale 1; None: all.
     """
     constant = features.min(axis=0) == features.max(axis=0)
     mean = features.mean(axis=0) if centre else np.zeros(features.shape[1])
     scale = np.sqrt(((features - mean) ** 2).mean(axis=0))
-    return {"mean": mean.tolist(), "scale": np.where(constant, 0.0, scale).tolist()}
+    scale[constant] = 0
+    if numeric is not None:
+        indicators = np.delete(np.arange(features.shape[1]), numeric)
+        mean[indicators], scale[indicators] = 0, 1
+    return {"mean": mean.tolist(), "scale": scale.tolist()}
 
 
 def constant_columns(

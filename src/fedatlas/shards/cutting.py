@@ -241,11 +241,8 @@ def cut_parties(
         if spec.standardise:
             for part in parts:
                 check_range(part, own_names or columns, common["dataset"])
-            scaling = scaling_of(parts[0])
-            if numeric is not None:  # indicators stay as they are
-                scales = np.isin(block, numeric)
-                scaling["mean"] = np.where(scales, scaling["mean"], 0.0).tolist()
-                scaling["scale"] = np.where(scales, scaling["scale"], 1.0).tolist()
+            own = None if numeric is None else np.flatnonzero(np.isin(block, numeric)).tolist()
+            scaling = scaling_of(parts[0], numeric=own)
             parts = [scaled(part, scaling) for part in parts]
         constant = constant_columns(scaling, own_names or columns)
         warn_of_constant(constant, f"party {number}")
@@ -256,7 +253,7 @@ def cut_parties(
             pa.table({**{name: group[name] for name in kept}, **feature_columns(part)})
             for group, part in zip(groups, parts, strict=True)
         )
-        groups_of_rows = ((own, own.num_rows) for own in tables)
+        groups_of_rows = ((rows, rows.num_rows) for rows in tables)
         told = entry | ({"constant_columns": constant} if spec.standardise else {})
         return Silo(groups_of_rows, common | entry | described, told)
 

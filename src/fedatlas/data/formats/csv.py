@@ -30,7 +30,6 @@ from fedatlas.data.reading import (
     reading,
     told_apart,
 )
-from fedatlas.data.scaling import Scaling, scaling_of
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.models import Model
 
@@ -174,15 +173,6 @@ class CsvDataset(Dataset):
     @property
     def numeric_columns(self) -> list[int]:
         return list(range(len(self.csv.numeric)))
-
-    def standardisation(self, features: np.ndarray) -> Scaling:
-        """Scaling of numeric columns; indicators get mean 0 and scale 1."""
-        found, numbers = scaling_of(features, self.centre), len(self.numeric_columns)
-        indicators = self.features - numbers
-        return {
-            "mean": found["mean"][:numbers] + [0.0] * indicators,
-            "scale": found["scale"][:numbers] + [1.0] * indicators,
-        }
 
     def read(self, split: str, raw: list[Path]) -> Samples:
         return read_csv(raw[0], self.csv, self.labels)
