@@ -52,3 +52,10 @@ class Figure(KindModel):
     @abstractmethod
     def compose(self, title: str, shown: Any) -> Any:
         """The figure of a `fedatlas.figures.style.Shown` as an object of matplotlib."""
+
+
+def check_dashed(dashed: Mapping[str, str]) -> None:
+    """Raise ValueError if a run is dashed whose colour another takes."""
+    for run, other in dashed.items():
+        if other in dashed:
+            raise ValueError(f"dashed: '{run}' takes the colour of '{other}', dashed itself")

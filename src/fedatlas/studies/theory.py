@@ -28,6 +28,7 @@ from fedatlas.theory.theorems import (
     LAST_SUBOPTIMALITY,
     QUANTITIES,
     SQUARED_PRIMAL_GRADIENT,
+    Bound,
     Course,
     Theorem,
     delays_of,
@@ -84,10 +85,9 @@ class Row:
         """What is promised at these costs; its epochs rise with the cost."""
         assert self.promised is not None and self.epochs and self.spent
         epochs = costs * (self.epochs / self.spent)
-        shape = self.constant or 0.0, self.start or 0.0, self.contraction or 0.0, self.floor or 0.0
-        constant, start, contraction, floor = shape
-        bounds: np.ndarray = constant / epochs + start * contraction**epochs + floor
-        return bounds
+        shape = (part or 0.0 for part in (self.constant, self.start, self.contraction, self.floor))
+        bound = Bound(self.bounds, self.counted, *shape)
+        return np.array([bound.after(each) for each in epochs])
 
 
 COLUMNS = [field.name for field in fields(Row)]

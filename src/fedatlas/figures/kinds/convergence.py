@@ -27,7 +27,7 @@ from fedatlas.figures.style import (
     put_title,
     row_title,
 )
-from fedatlas.schema.figures import Figure
+from fedatlas.schema.figures import Figure, check_dashed
 from fedatlas.schema.quantities import (
     LARGER_IS_BETTER,
     MEASUREMENTS,
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 _LINE_STYLES: list[Any] = ["-", "--", ":", "-.", (0, (8, 3)), (0, (1, 3)), (0, (5, 1, 1, 1, 1, 1))]
 _WIDTH = 1.3  # of the thinnest lines
+_HEIGHT = 2.5  # inches of a row, at least
 # A step between two records is unrecorded if it takes more than this share of the axis, and more
 # than so many times the curve's usual step there: records that are rare throughout are no gap.
 _LONG, _RARE = 0.25, 4.0
@@ -100,9 +101,7 @@ class ConvergenceFigure(Figure):
             raise ValueError(f"also: a measurement stands twice in {', '.join(self.measurements)}")
         if self.rows == "effective_step_size" and self.points == "selected":
             raise ValueError("rows by effective_step_size need points: all")
-        for run, other in self.dashed.items():
-            if other in self.dashed:
-                raise ValueError(f"dashed: '{run}' takes the colour of '{other}', dashed itself")
+        check_dashed(self.dashed)
         if self.dashed and self.points == "all":
             raise ValueError("dashed needs points: selected, as lines tell points apart otherwise")
         return self
@@ -114,7 +113,7 @@ class ConvergenceFigure(Figure):
         Dots bridge what was not recorded, and the title says so; see `_unrecorded`.
         """
         rows, costs = list(_rows(self, shown)), self.costs
-        heights = [_height(row, row.measurement == self.measurement) for row in rows]
+        heights = [_height(row) if row.measurement == self.measurement else _HEIGHT for row in rows]
         canvas = new_canvas(2.5 + 3.0 * len(costs), 0.9 + sum(heights))
         axes = canvas.subplots(
             len(rows),
@@ -151,8 +150,8 @@ class ConvergenceFigure(Figure):
             # Last, as a limit stays once it is set, also in panels that share it.
             if place.get_xscale() == "linear":
                 place.set_xlim(left=0)
-        apart = _format_deltas(rows) if EPSILON in costs else ""
-        notes += [apart] * bool(apart)
+        if apart := _format_deltas(rows) if EPSILON in costs else "":
+            notes.append(apart)
         for place, cost in zip(axes[-1], costs, strict=True):
             own = "\n(at each run's own δ)" if apart and cost == EPSILON else ""
             place.set_xlabel(axis_label(cost) + own)
@@ -408,19 +407,18 @@ def _mark_full_rounds(place: Axes, cost: str, curves: list[_Curve]) -> bool:
     return marked > 0
 
 
-def _height(row: _Row, has_legend: bool) -> float:
-    """Inches of a row: a long legend would leave its panels no room."""
-    if not has_legend:
-        return 2.5
-    lines = sum(1 + str(handle.get_label()).count("\n") for handle in _legend(row.curves, False))
-    return max(2.5, 0.19 * lines)
+def _height(row: _Row) -> float:
+    """Inches of a row with a legend: a long one would leave its panels no room."""
+    lines = sum(1 + _label(curve).count("\n") for curve in row.curves)
+    return max(_HEIGHT, 0.19 * lines)
+
+
+def _label(curve: _Curve) -> str:
+    return curve.label + lost_note(curve.trace)
 
 
 def _legend(curves: list[_Curve], marked: bool) -> list[Line2D]:
-    handles = []
-    for curve in curves:
-        label = curve.label + lost_note(curve.trace)
-        handles.append(entry(label, **_look(curve, _WIDTH)))
+    handles = [entry(_label(curve), **_look(curve, _WIDTH)) for curve in curves]
     if marked:
         handles.append(entry("full rounds", color="grey", marker="|", ls=""))
     return handles

@@ -21,7 +21,7 @@ from fedatlas.figures.style import (
     put_title,
     tick_plainly,
 )
-from fedatlas.schema.figures import Figure
+from fedatlas.schema.figures import Figure, check_dashed
 from fedatlas.schema.quantities import (
     AXES,
     LARGER_IS_BETTER,
@@ -61,9 +61,7 @@ class ScalingFigure(Figure):
 
     @model_validator(mode="after")
     def _keys_agree(self) -> Self:
-        for run, other in self.dashed.items():
-            if other in self.dashed:
-                raise ValueError(f"dashed: '{run}' takes the colour of '{other}', dashed itself")
+        check_dashed(self.dashed)
         check_target(self, self.measurement, self.target)
         return self
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import starmap
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
@@ -99,7 +98,7 @@ class SensitivityFigure(Figure):
         canvas = new_canvas(2.8 + 2.7 * len(columns), 1.1 + 2.2 * len(rows))
         axes = canvas.subplots(len(rows), len(columns), squeeze=False, sharex=True)
         values = [*(value for row in rows for line in row.lines for value in line.values)]
-        values += [bound.value for row in rows for bound in row.bounds]
+        values += [value for row in rows for _, value in row.bounds]
         if min(values) > 0 and max(values) >= 10 * min(values):
             axes[0, 0].set_xscale("log")  # all panels share it
         name = MEASUREMENTS[self.measurement].long_name
@@ -139,19 +138,12 @@ class _Line(NamedTuple):
     chosen: int | None
 
 
-class _Bound(NamedTuple):
-    """The largest value of the hyper-parameter that a theorem covers."""
-
-    theorem: str
-    value: float
-
-
 class _Row(NamedTuple):
-    """bounds: each with the colour of its run."""
+    """bounds: theorem and the largest value that it covers, with the colour of its run."""
 
     title: str
     lines: list[_Line]
-    bounds: dict[_Bound, str]
+    bounds: dict[tuple[str, float], str]
 
 
 def _columns(window: float) -> list[_Column]:
@@ -177,7 +169,7 @@ def _rows(figure: SensitivityFigure, shown: Shown) -> list[_Row]:
         for title, traces in of_row.items():
             row = grouped.setdefault(title, _Row(title, [], {}))
             row.lines.extend(_lines(figure, shown, run, traces, colour_of[label]))
-            for bound in starmap(_Bound, figure.bounds.get(run, {}).items()):
+            for bound in figure.bounds.get(run, {}).items():
                 mixed = bound in row.bounds or figure.rows == "run"
                 row.bounds[bound] = _SHARED if mixed else colour_of[label]
     return list(grouped.values())
@@ -268,8 +260,8 @@ def _draw_panel(place: Axes, row: _Row, column: int) -> None:
         place.plot(line.values, medians, ls=style, marker=marker, ms=4, lw=1.2, **order)
         place.vlines(line.values, low, high, lw=1.0, alpha=0.6, **order)
     # After the lines: limits of a bound alone, a single value, may be too close for matplotlib.
-    for bound, colour in row.bounds.items():
-        place.axvline(bound.value, color=colour, **_BOUND)
+    for (_, value), colour in row.bounds.items():
+        place.axvline(value, color=colour, **_BOUND)
     lossy = [line for line in row.lines if not np.isfinite(line.levels[column]).all()]
     _make_room(place, _CROSS_ROOM * (len(lossy) + 1))
     for above, line in enumerate(reversed(lossy)):
@@ -333,8 +325,8 @@ def _legend(row: _Row) -> list[Line2D]:
     for line in row.lines:
         style, marker = line.look
         handles.append(entry(line.label, color=line.colour, ls=style, marker=marker, ms=4, lw=1.2))
-    for bound, colour in row.bounds.items():
-        label = fill(f"bound of {bound.theorem}: {bound.value:.2g}", _LETTERS_OF_LABEL)
+    for (theorem, value), colour in row.bounds.items():
+        label = fill(f"bound of {theorem}: {value:.2g}", _LETTERS_OF_LABEL)
         handles.append(entry(label, color=colour, **_BOUND))
     if any(line.chosen is not None for line in row.lines):
         handles.append(entry("chosen of a run", color="grey", **_RING | {"mec": "grey"}))
