@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import matplotlib.image
 import numpy as np
 import pytest
 import torch
@@ -30,7 +29,6 @@ from fedatlas.evaluation.study_files import (
 from fedatlas.federations.min_max.engine import AucLoss, Auxiliary, pairwise_squared_loss
 from fedatlas.federations.shards import ClientSamples
 from fedatlas.figures.studies import compose_landscape
-from fedatlas.figures.style import draw
 from fedatlas.schema.claims import CaseOutcome
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.models import read_yaml, validated
@@ -39,6 +37,7 @@ from fedatlas.schema.partitions import HorizontalPartition
 from fedatlas.schema.studies import Landscape
 from fedatlas.shards.writing import write_shards
 from fedatlas.studies.landscape import AucSurface, explore
+from figure_factory import is_drawn
 from workflow_copy import ROOT, WorkflowCopy
 
 FIGURE_1 = ROOT / "config" / "experiments" / "fmgda" / "fig1.yaml"
@@ -348,12 +347,9 @@ def test_a_claim_without_its_landscape_is_an_error():
 @pytest.mark.filterwarnings("error")
 def test_it_draws(figure_1, tmp_path):
     outputs = [tmp_path / name for name in ("a.svg", "a.png")]
-    draw(outputs, compose_landscape, "A title", figure_1)
-    draw([tmp_path / "b.svg"], compose_landscape, "A title", figure_1)
+    is_drawn(outputs, compose_landscape, "A title", figure_1)
+    is_drawn([tmp_path / "b.svg"], compose_landscape, "A title", figure_1)
     assert outputs[0].read_bytes() == (tmp_path / "b.svg").read_bytes()
-    pixels = matplotlib.image.imread(outputs[1])[..., :3]
-    assert pixels.shape[1] > 1000
-    assert 0.2 < (pixels < 0.9).any(axis=2).mean() < 0.9
 
 
 def test_axes_classes_and_values_are_named(figure_1):
@@ -374,7 +370,7 @@ def test_axes_classes_and_values_are_named(figure_1):
 @pytest.mark.filterwarnings("error")
 def test_a_flat_surface_without_points_draws(tmp_path):
     flat = Surface(0.5, 1, 1, 1e-9, 1e-5, [], [0, 1], [0, 1], [[0.5, 0.5], [0.5, 0.5]])
-    draw([tmp_path / "flat.png"], compose_landscape, "A title", flat)
+    is_drawn([tmp_path / "flat.png"], compose_landscape, "A title", flat)
     assert not compose_landscape("A title", flat).legends[0].get_texts()
 
 

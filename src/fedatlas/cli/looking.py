@@ -166,7 +166,7 @@ def verify(
 
 
 def diff(
-    first: Annotated[Path, typer.Argument(help="Trace, atlas, experiment's or results folder.")],
+    first: Annotated[Path, typer.Argument(help="Trace, experiment's or results folder.")],
     second: Annotated[Path, typer.Argument(help="What to compare it with, of any such kind.")],
     relative_tolerance: Annotated[
         float, typer.Option(min=0, help="Of the larger of two values.")
