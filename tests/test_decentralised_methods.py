@@ -780,7 +780,7 @@ def test_networks_send_and_record_single_precision(image_shards, tmp_path):
 
 PATH = {"states": {"kind": "directed_path", "weights": "received"}}
 WITHOUT_COMMON_ROOT = PATH | {"trackers": {"kind": "directed_path", "weights": "received"}}
-BINOMIAL, GROWING = "binomial_gradient_descent", "growing_samples_descent"
+BINOMIAL = "binomial_gradient_descent"
 REFUSED: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     (TRACKING, {}, {"graphs": WITHOUT_COMMON_ROOT}, r"only the states of \{0\}.*only \{4\}"),
     (TRACKING, {}, {"graphs": PATH}, r"needs a second graph: say 'graphs\.trackers'"),
@@ -823,15 +823,3 @@ REFUSED: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
 def test_what_a_method_cannot_do_is_refused(algorithm, hyper, changes, message):
     with pytest.raises(FedatlasError, match=rf"(?s)^test-small/.*{message}"):
         build_algorithm(specification(algorithm, hyper, **changes))
-
-
-def test_more_samples_than_an_agent_has(shards, tmp_path):
-    message = r"9 distinct samples cannot be drawn.*only 8; lower the number of samples"
-    for algorithm, hyper in (
-        (QUANTISED, {"samples": 9}),
-        (TRACKING, {"scheme": CONSTANT | {"samples": 9}}),
-        (GROWING, {"samples": 8, "growth": 1.2}),
-    ):
-        with pytest.raises(FedatlasError, match=message):
-            train(specification(algorithm, hyper), shards, tmp_path / "trace.nc")
-    assert not (tmp_path / "trace.nc").exists()

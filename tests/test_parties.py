@@ -29,9 +29,8 @@ from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.parties import messages
 from fedatlas.federations.parties.group import TRANSPORT_VARIABLE, PartyGroup, carrier_of
-from fedatlas.federations.parties.measured import staleness
 from fedatlas.federations.parties.messages import HEADER_BYTES, TIMED, BlockState, RoundLog
-from fedatlas.federations.parties.network import ProcessNetwork
+from fedatlas.federations.parties.network import ProcessNetwork, staleness
 from fedatlas.federations.parties.party import OwnBlock, Party
 from fedatlas.federations.parties.transport import Transport
 from fedatlas.federations.vertical.machines import InjectedTimes

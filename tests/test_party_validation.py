@@ -9,8 +9,8 @@ from matplotlib import pyplot as plt
 
 from experiment_files import BASE, load
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.parties.measured import KEPT, Measured, Staleness, fitted_network
 from fedatlas.federations.parties.messages import TIMED, RoundLog
+from fedatlas.federations.parties.network import KEPT, Measured, Staleness, fitted_network
 from fedatlas.figures.studies import draw_validation
 from fedatlas.plan.jobs import cores
 from fedatlas.schema.partitions import VerticalPartition

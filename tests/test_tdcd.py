@@ -218,17 +218,6 @@ def test_single_full_steps_of_single_clients_descend_the_whole_model(model, outp
             torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("local_steps", [1, 5])
-def test_the_loss_falls(local_steps):
-    """With Q = 1 it could not if line 32 were taken as printed."""
-    toy = make_toy("cnn_strided", clients=4, samples=30)
-    engine = toy.engine()
-    trace, _ = run(toy, method(0.1, local_steps, 20), 10)
-    losses = [engine.measure(trace[number])["objective"] for number in (0, 5, 10)]
-    assert losses[2] < losses[1] < losses[0]
-    assert losses[2] < 0.85 * losses[0]
-
-
 @pytest.mark.parametrize("model", ["cnn_strided", "lstm"])
 def test_networks_take_their_steps_one_by_one_as_all_at_once(model):
     """Whole rounds of deep silos by plain modules and torch's own SGD, and either way of ours."""

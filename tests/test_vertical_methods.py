@@ -25,7 +25,7 @@ from fedatlas.algorithms.vfb2_sgd import Vfb2Sgd
 from fedatlas.algorithms.vfb2_svrg import Vfb2Svrg
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.vertical.algorithm import VerticalAlgorithm
+from fedatlas.federations.vertical import VerticalAlgorithm
 from fedatlas.federations.vertical.kernels import blocks, draws
 from fedatlas.federations.vertical.kernels import state as at
 from fedatlas.federations.vertical.network import PartyNetwork, PartyState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from fedatlas.federations.vertical.algorithm import VerticalAlgorithm, full_pass
+from fedatlas.federations.vertical import VerticalAlgorithm
 from fedatlas.federations.vertical.problem import PartyProblem, UpdateRule
 
 if TYPE_CHECKING:
@@ -36,4 +36,4 @@ class Vfb2Saga(VerticalAlgorithm):
 
     def start(self, problem: PartyProblem, network: PartyNetwork, x0: np.ndarray) -> PartyState:
         """w⁰ and the table at w⁰, step 2 of Algorithm 6."""
-        return full_pass(network.start(x0), self.rule, problem, network)
+        return network.full_pass(network.start(x0), self.rule, problem)

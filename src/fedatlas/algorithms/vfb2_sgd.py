@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from fedatlas.federations.vertical.algorithm import VerticalAlgorithm
+from fedatlas.federations.vertical import VerticalAlgorithm
 from fedatlas.federations.vertical.problem import UpdateRule
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from pydantic import PositiveInt
 
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.federations.vertical.algorithm import VerticalAlgorithm, full_pass
+from fedatlas.federations.vertical import VerticalAlgorithm
 from fedatlas.federations.vertical.problem import PartyProblem, UpdateRule
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Vfb2Svrg(VerticalAlgorithm):
     ) -> PartyState:
         """A part of an inner loop, at its beginning with the snapshot."""
         if state.dominated_updates % (self.inner_passes * problem.samples) == 0:
-            state = full_pass(state, self.rule, problem, network)
+            state = network.full_pass(state, self.rule, problem)
         return super().round(state, problem, network, random)
 
     def next_barrier(self, decided: int, samples: int) -> float:

@@ -18,9 +18,8 @@ import numpy as np
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.context import shard_files
 from fedatlas.federations.parties.group import PartyGroup
-from fedatlas.federations.parties.measured import DELAYS, fitted_network
 from fedatlas.federations.parties.messages import TIMED
-from fedatlas.federations.parties.network import ProcessNetwork
+from fedatlas.federations.parties.network import DELAYS, ProcessNetwork, fitted_network
 from fedatlas.federations.vertical.kernels import state as at
 from fedatlas.federations.vertical.network import PartyNetwork
 from fedatlas.federations.vertical.problem import (

@@ -161,7 +161,10 @@ class PartyNetwork:
         return state.x
 
     def full_pass(self, state: PartyState, rule: UpdateRule, problem: PartyProblem) -> PartyState:
-        """ϑ of all samples at one model, found and given to all parties; behind a barrier."""
+        """ϑ of all samples at one model, found and given to all, who form 1/n Σ_i ϑ_i x_{i,ℓ}.
+
+        Behind a barrier: the parties need one common model (our reading; the paper shows none).
+        """
         state = self.barrier(state, rule)
         derivatives = problem.derivatives(self.secure_margins(state))
         return self.distribute(state, rule, derivatives, problem.data_gradient(derivatives))
