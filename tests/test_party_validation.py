@@ -1,6 +1,7 @@
 """The simulated network against processes: what is fitted, tabulated and drawn; and experiments."""
 
 import json
+from contextlib import nullcontext
 from dataclasses import asdict
 
 import numpy as np
@@ -12,6 +13,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.federations.parties.messages import TIMED, RoundLog
 from fedatlas.federations.parties.network import KEPT, Measured, Staleness, fitted_network
 from fedatlas.figures.studies import draw_validation
+from fedatlas.plan.checks import check_costs
 from fedatlas.plan.jobs import cores
 from fedatlas.schema.partitions import VerticalPartition
 from fedatlas.studies.validation import Pair, Run, read_pairs, tabulate
@@ -116,16 +118,6 @@ def faster(cost):
     [
         ({"runs": {"one": REAL}}, "'backend: processes' belongs to vertical partitions"),
         (
-            {"partition": PARTIES, "runs": {"one": REAL, "two": REAL}}
-            | {"claims": faster("simulated_time")},
-            "its time is real: name elapsed_time",
-        ),
-        (
-            {"partition": PARTIES, "runs": {"one": SIMULATED, "two": SIMULATED}}
-            | {"claims": faster("elapsed_time")},
-            "its time is simulated: name simulated_time",
-        ),
-        (
             {"partition": PARTIES, "runs": {"one": REAL | {"backend": "imagined"}}},
             "'simulated' or 'processes'",
         ),
@@ -136,11 +128,19 @@ def test_what_backends_do_not_have_is_refused(tmp_path, contents, message):
         load(tmp_path, refused=BASE | contents)
 
 
-def test_time_of_processes_can_be_claimed(tmp_path):
-    runs = {"one": REAL, "two": REAL}
-    load(
-        tmp_path, real=BASE | {"partition": PARTIES, "runs": runs, "claims": faster("elapsed_time")}
-    )
+@pytest.mark.parametrize(
+    ("run", "cost", "message"),
+    [
+        (REAL, "simulated_time", "its time is real: name elapsed_time"),
+        (SIMULATED, "elapsed_time", "its time is simulated: name simulated_time"),
+        (REAL, "elapsed_time", None),
+    ],
+)
+def test_only_time_that_runs_count_is_claimed(tmp_path, run, cost, message):
+    runs = {"partition": PARTIES, "runs": {"one": run, "two": run}}
+    (experiment,) = load(tmp_path, timed=BASE | runs | {"claims": faster(cost)}).values()
+    with pytest.raises(FedatlasError, match=message) if message else nullcontext():
+        check_costs(experiment, "here")
 
 
 def test_a_job_of_processes_asks_for_a_core_of_each():
