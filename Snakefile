@@ -30,8 +30,7 @@ include: "rules/common.smk"
 include: "rules/data.smk"
 include: "rules/shards.smk"
 include: "rules/train.smk"
-include: "rules/evaluate.smk"
-include: "rules/studies.smk"
+include: "rules/experiments.smk"
 include: "rules/atlas.smk"
 
 

@@ -1,7 +1,30 @@
-"""What is made of all selected experiments: the summary and the page to explore."""
+"""What is made across experiments: verdicts, the summary and the page to explore."""
 
 from fedatlas.pages import SOURCES as EXPLORER_SOURCES
 from fedatlas.pages.scope import digest_of_scope
+
+
+rule collect_claims:
+    input:
+        claims=lambda wildcards: SELECTED.claims(wildcards.collection),
+    output:
+        **made("collect_claims"),
+    log:
+        "<logs>/claims/{collection}.log",
+    localrule: True
+    params:
+        **arguments("collect_claims"),
+    shell:
+        STEP
+
+
+use rule collect_claims as collect_all_claims with:
+    input:
+        claims=SELECTED.claims(),
+    output:
+        **made("collect_all_claims"),
+    log:
+        "<logs>/claims/all.log",
 
 
 rule write_summary:
@@ -17,7 +40,7 @@ rule write_summary:
         "<logs>/summary.log",
     localrule: True
     params:
-        **told(
+        **arguments(
             "write_summary",
             lambda wildcards: {"experiments": SELECTED.names},
             passes=["output"],
@@ -39,7 +62,7 @@ rule write_explorer:
     resources:
         **needs(gigabytes=2, minutes=15),
     params:
-        **told("write_explorer", passes=["claims", "output"], atlas=RESULTS),
+        **arguments("write_explorer", passes=["claims", "output"], atlas=RESULTS),
         page=files_digest(EXPLORER_SOURCES),
     shell:
         STEP

@@ -13,7 +13,7 @@ rule download_file:
         file=one_of(path for path, raw in RAW_FILES.items() if raw.unpack is None),
     localrule: True
     params:
-        **told(
+        **arguments(
             "download_file",
             lambda wildcards: {"file": wildcards.file},
             catalogue=CATALOGUE,
@@ -40,15 +40,9 @@ rule prepare_split:
     log:
         "<logs>/prepare/{dataset}-{split}.log",
     resources:
-        **needs(
-            gigabytes=4,
-            minutes=60,
-            more=lambda wildcards, input: jobs.memory_of_reading(
-                PLAN.catalogue, wildcards.dataset, input.raw
-            ),
-        ),
+        **needs(gigabytes=4, minutes=60, more=MEMORY.reading),
     params:
-        **told(
+        **arguments(
             "prepare_split",
             lambda wildcards: {"dataset": wildcards.dataset, "split": wildcards.split},
             code=lambda wildcards: jobs.reading_code(PLAN.catalogue, wildcards.dataset),

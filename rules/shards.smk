@@ -24,9 +24,9 @@ for silos in sorted({partition.silos for partition in PLAN.partitions.values()})
                 slug for slug, partition in PLAN.partitions.items() if partition.silos == silos
             ),
         resources:
-            **needs(gigabytes=1, minutes=30, more=to_shard),
+            **needs(gigabytes=1, minutes=30, more=MEMORY.sharding),
         params:
-            **told(
+            **arguments(
                 "shard_split",
                 lambda wildcards: {
                     "spec": PLAN.partitions[wildcards.partition].model_dump(mode="json")

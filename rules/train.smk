@@ -17,15 +17,9 @@ rule find_optimum:
         rows=one_of(PLAN.pooled),
         objective=one_of(PLAN.objectives),
     resources:
-        **needs(
-            gigabytes=2,
-            minutes=60,
-            more=lambda wildcards, input: jobs.memory_of_training(
-                [], prepared(wildcards.dataset, wildcards.split)
-            ),
-        ),
+        **needs(gigabytes=2, minutes=60, more=MEMORY.optimum),
     params:
-        **told(
+        **arguments(
             "find_optimum",
             lambda wildcards: {
                 "objective": PLAN.objectives[wildcards.objective].model_dump(mode="json")
@@ -52,11 +46,11 @@ rule train_run:
         **needs(
             gigabytes=2,
             minutes=240,
-            more=lambda wildcards, input: to_train(PLAN.run(*wildcards)),
+            more=lambda wildcards, input: MEMORY.training(PLAN.run(*wildcards)),
         ),
         gpu=GPUS,
     params:
-        **told(
+        **arguments(
             "train_run",
             lambda wildcards: jobs.points(PLAN.run(*wildcards)),
             code=lambda wildcards: jobs.training_code(PLAN.run(*wildcards)),
@@ -87,11 +81,11 @@ for job in SHARED:
             **needs(
                 gigabytes=2,
                 minutes=60,
-                more=lambda wildcards, input, job=job: to_train(*job.specs),
+                more=lambda wildcards, input, job=job: MEMORY.training(*job.specs),
             ),
             gpu=GPUS,
         params:
-            **told(
+            **arguments(
                 "train_run",
                 lambda wildcards, job=job: jobs.points(*job.specs),
                 code=lambda wildcards, job=job: jobs.training_code(*job.specs),

@@ -13,14 +13,13 @@ from snakemake.shell import shell
 
 from fedatlas.errors import FedatlasError
 from fedatlas.plan.checks import LONGEST_NAME, check_name
+from fedatlas.plan.rules import CALL
 from fedatlas.schema.partitions import TieredPartition
 
 RULES = Path(__file__).parents[1] / "rules"
-CALL = "fedatlas step {params.step} @<(printf %s {params.spec:q}) @<(printf %s {params.files:q})"
 
 
 def test_arguments_of_steps_pass_through_pipes():
-    assert f'CALL = "{CALL}"' in (RULES / "common.smk").read_text()
     for file in RULES.glob("*.smk"):
         assert set(re.findall(r"shell:\n +(.*)\n", file.read_text())) <= {"STEP", "STEP_ALOUD"}
 

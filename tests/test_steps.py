@@ -14,7 +14,7 @@ RULES = "".join(file.read_text() for file in Path("rules").glob("*.smk"))
 
 
 def function_of(name):
-    module, _, function = STEPS[name].does.partition(":")
+    module, _, function = STEPS[name].function.partition(":")
     return getattr(import_module(module), function)
 
 

@@ -34,14 +34,14 @@ Files: TypeAlias = Mapping[str, File | tuple[File, ...]]
 class Step(NamedTuple):
     """A step of the workflow.
 
-    does: "module:function", which takes files and specification by name. about: in a line.
+    function: "module:function", which takes files and specification by name. about: in a line.
     makes: by the argument of the function that takes it. code: modules on whose meaning, with that
     of all they import, the results depend; the plan adds those that depend on the experiment.
     made_for: the key of experiments that asks for it, which all have is "selection"; empty where a
     step is not of one experiment. caption: of its files in the report.
     """
 
-    does: str
+    function: str
     about: str
     makes: Files
     code: tuple[str, ...] = ()

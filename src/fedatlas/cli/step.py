@@ -34,7 +34,7 @@ def step(
     given: dict[str, Any] = {}
     for argument in arguments or ():
         given |= _read(argument)
-    module, _, function = STEPS[name].does.partition(":")
+    module, _, function = STEPS[name].function.partition(":")
     work = getattr(import_module(module), function)
     work(**_typed(work, given, f"step {name}"))
 

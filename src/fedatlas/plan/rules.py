@@ -1,0 +1,152 @@
+"""What rules say of steps: the command, outputs, arguments, time and memory.
+
+Snakemake calls what is a function by the names of its parameters, among them wildcards and input.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from math import ceil
+from typing import Any
+
+from snakemake.io import directory, report
+
+from fedatlas.files import canonical_json
+from fedatlas.plan import jobs, results
+from fedatlas.plan.build import Plan
+from fedatlas.plan.code import code_digest
+from fedatlas.plan.failures import failed_jobs, format_failures, repeat_options
+from fedatlas.plan.places import RESULTS
+from fedatlas.schema.runs import RunSpec
+from fedatlas.steps import STEPS, File
+
+# The command of a step. Linux passes at most 128 KiB as one argument, so arguments pass through
+# pipes. exec: Snakemake waits until the step, not a shell, has ended.
+CALL = "fedatlas step {params.step} @<(printf %s {params.spec:q}) @<(printf %s {params.files:q})"
+STEP = f"exec {CALL} > {{log:q}} 2>&1"
+STEP_ALOUD = f"{CALL} 2>&1 | tee {{log:q}}"
+
+
+def made(name: str) -> dict[str, Any]:
+    """What a step makes, by argument, and where the report shows it."""
+    own = bool(STEPS[name].made_for)
+
+    def path(file: File) -> Any:
+        path = f"<results>/{file.path}"
+        if file.folder:
+            return directory(path)
+        if not file.section:
+            return path
+        return report(
+            path,
+            caption="../workflow/report/step.rst",
+            category=file.section,
+            subcategory="{experiment}" if own else None,
+            labels={"experiment": "{experiment}", "item": file.holds} if own else {},
+        )
+
+    return {
+        argument: path(files) if isinstance(files, File) else [path(file) for file in files]
+        for argument, files in STEPS[name].makes.items()
+    }
+
+
+def arguments(
+    name: str,
+    spec: Callable[[Any], Mapping[str, Any]] = lambda wildcards: {},
+    *,
+    code: Callable[[Any], Iterable[str]] = lambda wildcards: (),
+    passes: Iterable[str] | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    """Params of a step: its arguments, and what its code means: jobs run again as these change.
+
+    spec, code: arguments beside files, and modules beside those of the table. passes: which named
+    inputs and outputs are arguments, if not all. more: arguments that decide nothing about what is
+    made.
+    """
+
+    # Of what follows from files Snakemake keeps no record: they have their own.
+    def untracked(wildcards: Any, input: Any, output: Any) -> str:
+        files = {**dict(input.items()), **dict(output.items())}
+        return _as_argument(
+            {name: files[name] for name in (files if passes is None else passes)} | more
+        )
+
+    return {
+        "step": name,
+        "spec": lambda wildcards: _as_argument(spec(wildcards)),
+        "code": lambda wildcards: f"code {code_digest(*STEPS[name].code, *code(wildcards))}",
+        "files": untracked,
+        "caption": lambda wildcards, input: STEPS[name].caption,
+    }
+
+
+def _as_argument(values: Mapping[str, Any]) -> str:
+    """Arguments as text. Snakemake's report puts it into a script, which "</script>" would end."""
+    return canonical_json(values).replace("<", "\\u003c")
+
+
+def needs(
+    gigabytes: float,
+    minutes: int,
+    more: Callable[[Any, Any], float] = lambda wildcards, input: 0,
+) -> dict[str, Any]:
+    """What a job takes, and again more at every attempt; more: MB that depend on its data."""
+    return {
+        "mem_mb": lambda wildcards, input, attempt: (
+            ceil(1000 * gigabytes + more(wildcards, input)) * attempt
+        ),
+        "runtime": lambda wildcards, attempt: minutes * attempt,
+    }
+
+
+class Memory:
+    """MB that jobs take for their data; where these are not there yet, nothing."""
+
+    def __init__(self, plan: Plan, folder: str) -> None:
+        """folder: the folder of results."""
+        self._plan, self._folder = plan, folder
+
+    def reading(self, wildcards: Any, input: Any) -> float:
+        """To prepare a split from its raw files."""
+        return jobs.memory_of_reading(self._plan.catalogue, wildcards.dataset, input.raw)
+
+    def sharding(self, wildcards: Any, input: Any) -> float:
+        """To cut the shards of a partition."""
+        partition = self._plan.partitions[wildcards.partition]
+        files = [input.prepared, *self._prepared(wildcards.dataset, partition.test_split)]
+        return jobs.memory_of_sharding(partition, files)
+
+    def optimum(self, wildcards: Any, input: Any) -> float:
+        """To find an optimum on pooled rows."""
+        return jobs.memory_of_training([], self._prepared(wildcards.dataset, wildcards.split))
+
+    def training(self, *specs: RunSpec) -> float:
+        """To train these points, whose data are those of one experiment."""
+        partitions = [spec.partition for spec in specs]
+        splits = {specs[0].split, *(partition.test_split for partition in partitions)}
+        return jobs.memory_of_training(partitions, self._prepared(specs[0].dataset, *splits))
+
+    def traces(self, wildcards: Any, input: Any) -> float:
+        """To hold all traces of an experiment."""
+        return jobs.memory_of_traces(
+            map(self._placed, results.traces(self._plan, wildcards.experiment))
+        )
+
+    def _prepared(self, dataset: str, *splits: str | None) -> list[str]:
+        return [self._placed(file) for split in splits for file in jobs.prepared(dataset, split)]
+
+    def _placed(self, file: str) -> str:
+        return file.replace(RESULTS, self._folder)
+
+
+def describe_failures(workflow: Any, logs: Iterable[str]) -> str:
+    """The jobs that failed, for the terminal; workflow, logs: Snakemake's own."""
+    settings = workflow.config_settings
+    options = repeat_options(
+        settings.config,
+        settings.configfiles,
+        workflow.overwrite_workdir,
+        workflow.main_snakefile,
+        workflow.workdir_init,
+    )
+    return "\n" + format_failures(failed_jobs(workflow.scheduler.failed, logs), options)
