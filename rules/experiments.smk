@@ -106,6 +106,5 @@ for step, says in OF_EXPERIMENTS.items():
             **says.pop("needs", needs(gigabytes=2, minutes=30)),
         params:
             **arguments(step, **says),
-            notes=says.pop("notes", ""),
         shell:
             STEP

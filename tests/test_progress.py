@@ -10,8 +10,16 @@ from contextlib import ExitStack
 
 from rich.console import Console
 
-from fedatlas.cli.planned import PlannedJob, format_planned
-from fedatlas.cli.progress import OTHER_SECONDS, Display, Steps, kind_of, seconds_left, trains
+from fedatlas.cli.progress import (
+    OTHER_SECONDS,
+    Display,
+    PlannedJob,
+    Steps,
+    format_planned,
+    kind_of,
+    seconds_left,
+    trains,
+)
 from fedatlas.cli.run import format_lock
 from fedatlas.plan.places import snakefile
 

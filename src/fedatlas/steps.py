@@ -74,17 +74,17 @@ _CLAIMS = (
 
 STEPS: Mapping[str, Step] = {
     "download_file": Step(
-        "fedatlas.data.steps:download_file",
+        "fedatlas.data.catalogue:download_file",
         "Fetch a raw file, verify it and undo its compression.",
         {"output": File("raw/{file}")},
     ),
     "download_folder": Step(
-        "fedatlas.data.steps:download_file",
+        "fedatlas.data.catalogue:download_file",
         "Fetch an archive, verify it and unpack it into a folder.",
         {"output": File("raw/{file}", folder=True)},
     ),
     "prepare_split": Step(
-        "fedatlas.data.steps:prepare_split",
+        "fedatlas.data.catalogue:prepare_split",
         "Turn a split's raw files into one Parquet file, and record their sums.",
         {"output": File("data/{dataset}/{split}.parquet")},
     ),

@@ -1,4 +1,4 @@
-"""What a running Snakemake tells of itself, in short: a bar with the time left, and failures.
+"""What Snakemake tells of itself, in short: a bar with the time left, failures, and plans.
 
 Snakemake hands its events to a logger plugin: see `snakemake_logger_plugin_fedatlas`. Fields of an
 event are attributes of its record.
@@ -7,19 +7,21 @@ event are attributes of its record.
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from logging import ERROR, WARNING, LogRecord
+from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TimeElapsedColumn
 from rich.text import Text
 from snakemake.common import NOTHING_TO_BE_DONE_MSG
 
-from fedatlas.cli.planned import NOTHING, PlannedJob, format_planned
+from fedatlas.markdown import counted
 from fedatlas.plain_text import printable, say_on
+from fedatlas.steps import STEPS
 
 # Where there is no terminal to draw on: after so much of all steps, or so many seconds.
 _TOLD_EVERY, _SECONDS = 0.1, 60.0
@@ -290,3 +292,115 @@ def _clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+# --- a dry run: what it would make, experiment by experiment, and why ---
+
+_EXPERIMENT = re.compile(r"(?:^|/)experiments/([^/]+)/(.+)$")
+_NAMED = 4  # runs of an experiment, at most; more are counted
+# Files of an experiment whose contents have a short name; others are named as they are.
+_HOLD = {
+    file.name: file.holds
+    for name in ("select_points", "tabulate_results", "draw_figure", "judge_claims")
+    for file in STEPS[name].files()
+    if file.holds
+}
+# What is no experiment's, by the folder in which it lies.
+_SHARED = {
+    "raw": "raw files",
+    "data": "prepared data",
+    "shards": "sets of shards",
+    "optima": "optima",
+}
+# Why Snakemake makes something, from the most telling on, and how that is told.
+_REASONS = (
+    ("Missing output files", "missing"),
+    ("'code ", "code changed"),
+    ("Code has changed", "the rule changed"),
+    ("Params have changed", "settings changed"),
+    ("Set of input files has changed", "other inputs"),
+    ("Updated input files", "inputs changed"),
+    ("Incomplete output files", "a job was interrupted"),
+    ("Forced execution", "forced"),
+)
+_FOLLOWS = "follows from the above"
+NOTHING = "Nothing to do: all is made, and up to date."
+
+
+class PlannedJob(NamedTuple):
+    """rule: its name. outputs: the files that it makes. reason: Snakemake's."""
+
+    rule: str
+    outputs: tuple[str, ...]
+    reason: str
+
+    @property
+    def why(self) -> str:
+        """The reason in a few words."""
+        return next((told for sign, told in _REASONS if sign in self.reason), _FOLLOWS)
+
+    @property
+    def trained(self) -> list[str]:
+        """Traces that it makes: the missing ones, if those are why; else up to all it names."""
+        missing = self.reason.partition("Missing output files: ")[2].partition("; ")[0]
+        names = missing.split(", ") if missing else self.outputs
+        return [name for name in names if "/traces/" in name]
+
+
+def format_planned(jobs: Sequence[PlannedJob]) -> list[str]:
+    """Lines that say what the jobs would make, and why."""
+    if not jobs:
+        return [NOTHING]
+    shared = Counter[tuple[str, str]]()
+    across: list[PlannedJob] = []
+    experiments: dict[str, list[PlannedJob]] = {}
+    for job in jobs:
+        folder = next((part for part in Path(job.outputs[0]).parts if part in _SHARED), "")
+        if found := _EXPERIMENT.search(job.outputs[0]):
+            experiments.setdefault(found[1], []).append(job)
+        elif folder:
+            shared[_SHARED[folder], job.why] += 1
+        else:
+            across.append(job)
+    lines = [f"{kind}: {number} ({why})" for (kind, why), number in shared.items()]
+    for name, own in sorted(experiments.items()):
+        trained = _by_reason((job.why, job.trained) for job in own)
+        made = _by_reason((job.why, job.outputs) for job in own if not job.trained)
+        lines += [f"{name}:"]
+        lines += [
+            f"  {counted(len(traces), 'training')} ({why}): {_runs(traces)}"
+            for why, traces in trained.items()
+        ]
+        lines += [f"  {', '.join(_in_words(files))} ({why})" for why, files in made.items()]
+    for why, files in _by_reason((job.why, job.outputs[:1]) for job in across).items():
+        lines += [f"across experiments: {', '.join(Path(file).name for file in files)} ({why})"]
+    total, trainings = counted(len(jobs), "job"), sum(len(job.trained) for job in jobs)
+    training = f", with {counted(trainings, 'training')}." if trainings else "; no training."
+    return [*lines, f"{total} in all{training}"]
+
+
+def _by_reason(jobs: Iterable[tuple[str, Sequence[str]]]) -> dict[str, list[str]]:
+    """Files by the reason for which they would be made."""
+    found: dict[str, list[str]] = {}
+    for why, files in jobs:
+        if files:
+            found.setdefault(why, []).extend(files)
+    return found
+
+
+def _runs(traces: Sequence[str]) -> str:
+    """Runs and points where they are few; of more runs how many points, or how many runs."""
+    points = sorted(Path(name).with_suffix("").parts[-2:] for name in traces)
+    if len(points) <= _NAMED:
+        return ", ".join(run if point == "only" else f"{run}/{point}" for run, point in points)
+    runs = Counter(run for run, _ in points)
+    if len(runs) <= _NAMED:
+        return ", ".join(f"{run} ({number})" if number > 1 else run for run, number in runs.items())
+    return f"{len(runs)} runs"
+
+
+def _in_words(files: Sequence[str]) -> list[str]:
+    """Files of an experiment by what they hold; a drawing of two formats once."""
+    names = {Path(file).name for file in files}
+    usual = [holds for name, holds in _HOLD.items() if name in names]
+    return usual + sorted(name for name in names - _HOLD.keys() if not name.endswith(".png"))

@@ -1,13 +1,18 @@
-"""The catalogue of data sets, and what to do where a raw file is not as it says."""
+"""The catalogue of data sets, steps that fetch and prepare what it lists, and remedies.
 
+The plan reads the catalogue: what only steps need is imported within them.
+"""
+
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from fedatlas.data.datasets import Dataset
 from fedatlas.data.formats import dataset_of
-from fedatlas.data.raw_files import LOCK, RawFile, recorded_sums
+from fedatlas.data.raw_files import LOCK, RawFile, record_read, recorded_sums
 from fedatlas.errors import FedatlasError, similar
+from fedatlas.schema.config import MIRROR_VARIABLE, home_expanded
 from fedatlas.schema.models import read_yaml
 
 
@@ -72,6 +77,60 @@ def load_catalogue(*paths: Path) -> Catalogue:
     if problems:
         raise FedatlasError("\n".join(problems))
     return Catalogue(paths, datasets)
+
+
+def download_file(
+    file: str,
+    catalogue: list[Path],
+    archives: Path,
+    output: Path,
+    mirror: Path | None = None,
+    lock: Path = LOCK,
+) -> None:
+    """Fetch a raw file, verify it and undo its compression.
+
+    file: its path in the catalogue. archives: the folder of archives of single members. mirror: the
+    folder to take it from first, else that of FEDATLAS_MIRROR. lock: where sums of files without
+    one are kept.
+    """
+    from fedatlas.data.download import Fetching, download
+
+    known = load_catalogue(*catalogue)
+    by_local_path = known.raw_files()
+    files = {raw.path: raw for raw in by_local_path.values()} | by_local_path
+    if file not in files:
+        where = " and ".join(map(str, known.paths))
+        raise FedatlasError(f"{where}: no raw file '{file}'{similar(file, files)}")
+    download(files[file], output, Fetching(mirror or _mirror(), lock, archives))
+
+
+def prepare_split(
+    dataset: str,
+    split: str,
+    catalogue: list[Path],
+    output: Path,
+    raw: Sequence[Path] = (),
+    train: Path | None = None,
+    mirror: Path | None = None,
+    lock: Path = LOCK,
+) -> None:
+    """Turn a split's raw files into one Parquet file, and record their sums.
+
+    raw: its files, in order. train: the prepared training split to scale by. mirror, lock: see
+    `download_file`.
+    """
+    from fedatlas.data.prepare import prepare
+
+    entry = load_catalogue(*catalogue)[dataset]
+    files = entry.split(split).files
+    with with_remedies(files, raw, mirror or _mirror(), lock):
+        prepare(entry, split, list(raw), output, train=train)
+    record_read(zip(files, raw, strict=True), lock)
+
+
+def _mirror() -> Path | None:
+    named = os.environ.get(MIRROR_VARIABLE)
+    return home_expanded(named) if named else None
 
 
 @contextmanager

@@ -55,13 +55,14 @@ def arguments(
     *,
     code: Callable[[Any], Iterable[str]] = lambda wildcards: (),
     passes: Iterable[str] | None = None,
+    notes: Callable[[Any, Any], str] = lambda wildcards, input: "",
     **more: Any,
 ) -> dict[str, Any]:
     """Params of a step: its arguments, and what its code means: jobs run again as these change.
 
     spec, code: arguments beside files, and modules beside those of the table. passes: which named
-    inputs and outputs are arguments, if not all. more: arguments that decide nothing about what is
-    made.
+    inputs and outputs are arguments, if not all. notes: what the report says after the caption. more:
+    arguments that decide nothing about what is made.
     """
 
     # Of what follows from files Snakemake keeps no record: they have their own.
@@ -77,6 +78,7 @@ def arguments(
         "code": lambda wildcards: f"code {code_digest(*STEPS[name].code, *code(wildcards))}",
         "files": untracked,
         "caption": lambda wildcards, input: STEPS[name].caption,
+        "notes": notes,
     }
 
 
