@@ -7,9 +7,9 @@ Run after `make demo`, or whatever has made the shards of the runs that are name
 With --one-round a job has one seed and one round, which leaves the fixed cost; beside it, a job of
 several such points shows what one more costs in a job that has begun. Numbers are processor time,
 which other programs slow less: medians of all repetitions, which take turns.
-"digest" is that of the code; "loading" is what two rounds for nothing take, when compiled code is
-loaded; "evaluation" is what records measure, "writing" the trace. "start" is all else: Python's own
-start and end, the command line, the specification.
+"digest" is that of the code, "rehearsal" that of the method; "loading" is what two rounds for
+nothing take, when compiled code is loaded; "evaluation" is what records measure, "writing" the
+trace. "start" is all else: Python's own start and end, the command line, the specification.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from typing import Any
 
 RUNS = ("demo-fedpage/fedpage", "demo-vfb2/vfb2-svrg", "demo-crosspaper/gradient-tracking")
 RUNS += ("demo-crosspaper/tdcd", "demo-fmgda/fmgda", "demo-dpgt/small-noise", "demo-tdcd/q10")
-PARTS = ("imports", "digest", "reading", "loading", "rounds", "evaluation", "writing")
+PARTS = ("imports", "digest", "reading", "rehearsal", "loading", "rounds", "evaluation", "writing")
 GOALS = {False: 1.5, True: 2.5}  # seconds of one round, without and with torch
 POINTS, SHARED = 5, ", shared"
 
@@ -44,7 +44,7 @@ def main() -> None:
     if arguments.within:
         measure(Path(arguments.within), [*arguments.runs, *command])
         return
-    os.environ["OMP_NUM_THREADS"] = "1"  # as jobs have it
+    os.environ |= {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}  # as jobs have it
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # as make has it
     alone = {name: first_point(name, arguments.one_round) for name in arguments.runs}
     jobs = {name: [spec] for name, spec in alone.items()}
@@ -121,8 +121,8 @@ def measure(file: Path, command: list[str]) -> None:
     from fedatlas import cli
 
     gc.set_threshold(cli.NEW_OBJECTS)  # as the command line does before it imports anything else
-    from fedatlas.training import loop as training
-    from fedatlas.training import points
+    from fedatlas.federations import context
+    from fedatlas.training import loop, rehearsal
 
     parts = dict.fromkeys(PARTS, 0.0)
 
@@ -143,13 +143,13 @@ def measure(file: Path, command: list[str]) -> None:
 
         setattr(owner, name, call)
 
-    for module in (training, points):
-        timed(module, "code_digest", "digest")
-    timed(points, "open_context", "reading")
-    timed(training._Run, "warm_up", "loading")
-    timed(training._Run, "train", "rounds")
-    timed(training._Run, "_record", "evaluation", within="rounds")
-    timed(training, "write_trace", "writing")
+    timed(loop, "code_digest", "digest")
+    timed(context, "open_context", "reading")
+    timed(rehearsal, "rehearse_once", "rehearsal")
+    timed(loop._Run, "train", "rounds")
+    timed(loop._Run, "_warm_up", "loading", within="rounds")
+    timed(loop._Run, "_record", "evaluation", within="rounds")
+    timed(loop, "write_trace", "writing")
     parts["imports"] = time.process_time() - began
     sys.argv = ["fedatlas", *command]
     try:

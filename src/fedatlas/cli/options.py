@@ -38,11 +38,3 @@ Configuration = Annotated[
     ),
 ]
 ResultsFolder = Annotated[Path, typer.Argument(help="Results folder.")]
-Titles = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        help="Configuration folder with titles of a results folder's runs; the workflow's by "
-        "default, and projects' besides.",
-    ),
-]

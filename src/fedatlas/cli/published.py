@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from fedatlas.cli.looking import check_folder
-from fedatlas.cli.options import Catalogues, Configuration, Output, Titles
+from fedatlas.cli.options import Catalogues, Configuration, Output
 from fedatlas.errors import FedatlasError
 from fedatlas.files import write_text
 from fedatlas.plain_text import say
@@ -26,9 +26,9 @@ def export(
     traces: Traces,
     output: Annotated[Path, typer.Argument(help="Table to write (.parquet).")],
     catalogue: Catalogues,
+    config: Configuration,
     experiments: Experiments = None,
     selected: Annotated[bool, typer.Option(help="Leave out points that no one chose.")] = False,
-    config: Titles = None,
 ) -> None:
     """Write traces as one table, a row for each run, seed and record."""
     from fedatlas.store.atlas import open_marked
@@ -49,7 +49,7 @@ def publish(
     traces: Traces,
     output: Annotated[Path, typer.Argument(help="Folder to write.")],
     catalogue: Catalogues,
-    config: Titles = None,
+    config: Configuration,
     records: Annotated[int, typer.Option(min=2, help="Kept of each trace at most.")] = 40,
     whole: Annotated[bool, typer.Option(help="Keep all records and all points of grids.")] = False,
     all_points: Annotated[
@@ -57,17 +57,12 @@ def publish(
     ] = False,
     experiments: Experiments = None,
     stale: Annotated[
-        bool,
-        typer.Option(
-            "--stale", help="Also runs whose code or experiment has changed since, marked."
-        ),
+        bool, typer.Option("--stale", help="Also runs whose code or experiment changed, marked.")
     ] = False,
     archive: Annotated[
         Path | None, typer.Option(help="Also pack the folder into one file (.zip).")
     ] = None,
-    citation: Annotated[Path, typer.Option(help="Who publishes, CITATION.cff.")] = Path(
-        "CITATION.cff"
-    ),
+    citation: Annotated[Path, typer.Option(help="Who publishes.")] = Path("CITATION.cff"),
     day: Annotated[
         datetime | None, typer.Option("--date", formats=["%Y-%m-%d"], help="Today by default.")
     ] = None,
@@ -111,11 +106,11 @@ def compare(
     traces: Traces,
     metric: Annotated[str, typer.Option(help="Measurement with a best value.")],
     target: Annotated[float, typer.Option(help="Its value that runs shall reach.")],
+    config: Configuration,
     against: Annotated[
         Path | None,
         typer.Option(
-            help="Beside these of the same problem: a published folder, or several in one.",
-            exists=True,
+            help="Others of the same problem: a published folder, or several in one.", exists=True
         ),
     ] = None,
     cost: Annotated[
@@ -135,7 +130,6 @@ def compare(
     ] = False,
     figure: Annotated[Path | None, typer.Option(help="Curves to draw, .svg or .png.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Table to write.")] = None,
-    config: Titles = None,
 ) -> None:
     """Say what runs spend to a target, alone or beside published ones of the same problem."""
     from fedatlas.store.atlas import open_marked

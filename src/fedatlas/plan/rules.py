@@ -61,8 +61,8 @@ def arguments(
     """Params of a step: its arguments, and what its code means: jobs run again as these change.
 
     spec, code: arguments beside files, and modules beside those of the table. passes: which named
-    inputs and outputs are arguments, if not all. notes: what the report says after the caption. more:
-    arguments that decide nothing about what is made.
+    inputs and outputs are arguments, if not all. notes: what the report says after the caption.
+    more: arguments that decide nothing about what is made.
     """
 
     # Of what follows from files Snakemake keeps no record: they have their own.
