@@ -2,16 +2,13 @@
 
 import csv
 import json
-import shutil
 
 import numpy as np
 import pytest
 
-from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.study_files import read_budgets
-from fedatlas.plan.build import build_plan
 from fedatlas.store.trace import read_trace
-from workflow_copy import EVALUATION, ROOT, WorkflowCopy, files_of, runs_in, targets
+from workflow_copy import EVALUATION, WorkflowCopy, check_refusal, files_of, runs_in, targets
 
 SCHEME = "{name: s2, alpha: 0.1, beta: 0.1, gamma: 0.1, samples_base: 1.5, p_zeta: 0.9, p_eta: 0.9}"
 EXPERIMENTS = {
@@ -112,7 +109,8 @@ def test_what_is_made_of_every_kind_of_experiment(finished):
     assert made(finished, "small") == EVALUATION | {"graphs.svg", "graphs.png"}
     assert made(finished, "shown") == EVALUATION
     graphs = {"graphs.svg", "graphs.png"}
-    assert made(finished, "spent") == {"selection.json", "claims.csv"} | OF_BUDGETS | graphs
+    selected = {"selection.json", "traces.nc", "claims.csv"}
+    assert made(finished, "spent") == selected | OF_BUDGETS | graphs
     assert not (finished.results / "experiments" / "demo-spent" / "traces").exists()
     selection = json.loads(
         (finished.results / "experiments" / "demo-shown" / "selection.json").read_text()
@@ -156,7 +154,7 @@ def test_an_edited_figure_of_graphs_or_budgets_trains_nothing(workflow):
         "graphs.svg",
         "graphs.png",
     }
-    workflow.edit_code("figures/budgets")
+    workflow.edit_code("figures/privacy")
     planned = workflow.planned()
     assert runs_in(planned) == []
     assert {"budgets.svg", "budgets.png"} <= files_of("demo-spent", planned)
@@ -177,14 +175,8 @@ def test_an_edited_figure_of_graphs_or_budgets_trains_nothing(workflow):
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_runs(tmp_path, old, new, message):
-    folder = tmp_path / "config" / "experiments" / "demo"
-    folder.mkdir(parents=True)
-    for name in ("datasets.yaml", "papers.yaml"):
-        shutil.copy2(ROOT / "config" / name, tmp_path / "config")
-    assert old in EXPERIMENTS["small"]
-    (folder / "small.yaml").write_text(EXPERIMENTS["small"].replace(old, new), encoding="utf-8")
-    with pytest.raises(FedatlasError, match=message):
-        build_plan(tmp_path / "config")
+    small = {"small": EXPERIMENTS["small"]}
+    check_refusal(tmp_path, small, "small", old, new, message)
 
 
 def test_more_samples_than_an_agent_has_stop_with_the_reason(workflow):

@@ -1,16 +1,13 @@
 """The workflow over min–max problems: tuning in one experiment, judging in two others."""
 
 import json
-import shutil
 
 import numpy as np
 import pytest
 
-from fedatlas.errors import FedatlasError
 from fedatlas.federations.shards import read_shard
-from fedatlas.plan.build import build_plan
 from fedatlas.store.trace import read_trace
-from workflow_copy import EVALUATION, ROOT, WorkflowCopy, files_of, runs_in, targets
+from workflow_copy import EVALUATION, WorkflowCopy, check_refusal, files_of, runs_in, targets
 
 EXPERIMENTS = {
     "grid": """
@@ -205,16 +202,7 @@ def test_an_edited_claim_or_figure_trains_nothing(workflow):
     ],
 )  # fmt: skip
 def test_what_cannot_work_is_refused_before_anything_runs(tmp_path, file, old, new, message):
-    folder = tmp_path / "config" / "experiments" / "demo"
-    folder.mkdir(parents=True)
-    for name in ("datasets.yaml", "papers.yaml"):
-        shutil.copy2(ROOT / "config" / name, tmp_path / "config")
-    for name, text in EXPERIMENTS.items():
-        assert name != file or old in text
-        changed = text.replace(old, new) if name == file else text
-        (folder / f"{name}.yaml").write_text(changed, encoding="utf-8")
-    with pytest.raises(FedatlasError, match=message):
-        build_plan(tmp_path / "config")
+    check_refusal(tmp_path, EXPERIMENTS, file, old, new, message)
 
 
 def test_what_only_data_can_tell_stops_before_training(workflow):

@@ -159,5 +159,5 @@ def test_an_edit_reruns_what_runs_over_silos_depend_on(workflow):
 
 
 def test_an_edit_of_another_setting_reruns_nothing(workflow):
-    workflow.edit_code("federations/decentralised/problem", "architectures/recurrent")
+    workflow.edit_code("federations/decentralised/numpy_engines", "architectures/recurrent")
     assert not workflow.planned()

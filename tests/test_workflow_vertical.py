@@ -5,11 +5,9 @@ import json
 
 import pytest
 
-from fedatlas.errors import FedatlasError
-from fedatlas.plan.build import build_plan
 from fedatlas.schema.network_model import NetworkModel
 from fedatlas.store.trace import read_trace
-from workflow_copy import WorkflowCopy, runs_in, targets
+from workflow_copy import WorkflowCopy, check_refusal, runs_in, targets
 
 EXPERIMENT = """
 paper: vfb2
@@ -110,7 +108,7 @@ def test_the_audit_tells_that_labels_are_not_safe(finished):
 
 def test_second_run_does_nothing_and_edits_rerun_what_they_touch(workflow):
     assert workflow.planned() == []
-    workflow.edit_code("federations/star_network")  # the star's
+    workflow.edit_code("federations/horizontal/problem")
     assert workflow.planned() == []
     workflow.edit_code("algorithms/vfb2_saga")
     assert runs_in(workflow.planned()) == ["saga/only"]
@@ -139,8 +137,4 @@ def test_another_number_of_parties_keeps_rows_and_optima(workflow):
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_runs(tmp_path, old, new, message):
-    config = WorkflowCopy.create(tmp_path / "copy").folder / "config"
-    assert old in EXPERIMENT
-    (config / "experiments" / "demo" / "small.yaml").write_text(EXPERIMENT.replace(old, new))
-    with pytest.raises(FedatlasError, match=message):
-        build_plan(config)
+    check_refusal(tmp_path, {"small": EXPERIMENT}, "small", old, new, message)

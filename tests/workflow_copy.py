@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from fedatlas.errors import FedatlasError
+from fedatlas.plan.build import build_plan
 from forking import forks
 
 ROOT = Path(__file__).parent.parent
 COPIED = ("Snakefile", "rules", "config", "workflow", "profiles", "src", "pyproject.toml")
 
-#: What is made of every experiment, besides traces.
-EVALUATION = {"claims.csv", "figure.png", "figure.svg", "selection.json", "table.csv"}
+#: What is made of every experiment, besides traces of points.
+EVALUATION = {"claims.csv", "figure.png", "figure.svg", "selection.json", "table.csv", "traces.nc"}
 
 EXPERIMENT = """
 paper: fedpage
@@ -212,5 +214,21 @@ class WorkflowCopy:
     def edit_code(self, *modules: str) -> None:
         """Change the meaning of modules, named as `folder/module`, but no result."""
         for module in modules:
-            with (self.folder / "src" / "fedatlas" / f"{module}.py").open("a") as stream:
-                stream.write("\n_EDITED = True\n")
+            file = self.folder / "src" / "fedatlas" / f"{module}.py"
+            file.write_text(file.read_text(encoding="utf-8") + "\n_EDITED = True\n", "utf-8")
+
+
+def check_refusal(
+    folder: Path, experiments: dict[str, str], name: str, old: str, new: str, message: str
+) -> None:
+    """A plan of these experiments, of which one has another text, is refused with the message."""
+    assert old in experiments[name]
+    demo = folder / "config" / "experiments" / "demo"
+    demo.mkdir(parents=True)
+    for file in ("datasets.yaml", "papers.yaml"):
+        shutil.copy2(ROOT / "config" / file, folder / "config")
+    for each, text in experiments.items():
+        changed = text.replace(old, new) if each == name else text
+        (demo / f"{each}.yaml").write_text(changed, encoding="utf-8")
+    with pytest.raises(FedatlasError, match=message):
+        build_plan(folder / "config")
