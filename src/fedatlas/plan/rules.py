@@ -9,10 +9,10 @@ from typing import Any
 
 from snakemake.io import directory, report
 
+from fedatlas.code import code_digest
 from fedatlas.files import canonical_json
 from fedatlas.plan import jobs, results
 from fedatlas.plan.build import Plan
-from fedatlas.plan.code import code_digest
 from fedatlas.plan.failures import failed_jobs, format_failures, repeat_options
 from fedatlas.plan.places import RESULTS
 from fedatlas.schema.runs import RunSpec
