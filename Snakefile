@@ -58,7 +58,7 @@ ACROSS = [
     "<results>/claims.csv",
     "<results>/claims.html",
     "<results>/summary.md",
-    "<results>/atlas/explorer.html",
+    "<results>/explorer.html",
 ]
 
 

@@ -58,7 +58,7 @@ rule write_explorer:
     output:
         **made("write_explorer"),
     log:
-        "<logs>/atlas/explorer.log",
+        "<logs>/explorer.log",
     resources:
         **needs(gigabytes=2, minutes=15),
     params:

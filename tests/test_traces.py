@@ -123,33 +123,36 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("content", [b"", b"round,objective\n0,1\n", b"\x89HDF\r\n\x1a\n junk"])
-def test_a_file_that_is_no_netcdf_is_refused_by_name(tmp_path: Path, content: bytes):
-    path = tmp_path / "run.nc"
-    with pytest.raises(FedatlasError, match=r"run\.nc: there is no such file"):
-        read_trace(path)
-    path.write_bytes(content)
-    with pytest.raises(FedatlasError, match=r"run\.nc.*not a readable.*Name another file"):
-        read_trace(path)
+def cut_off(share: float):
+    def cut(path: Path) -> None:
+        write_trace(falling_trace([0.5, 0.6]), path)
+        content = path.read_bytes()
+        path.write_bytes(content[: int(share * len(content))])
+
+    return cut
 
 
-@pytest.mark.parametrize("share", [0.05, 0.5, 0.95])
-def test_a_truncated_trace_is_refused_by_name(tmp_path: Path, share: float):
-    path = tmp_path / "run.nc"
-    write_trace(falling_trace([0.5, 0.6]), path)
-    content = path.read_bytes()
-    path.write_bytes(content[: int(share * len(content))])
-    with pytest.raises(FedatlasError, match=r"run\.nc.*not a readable"):
-        read_trace(path)
+def foreign(**attributes: str):
+    rain = xr.Dataset({"rain": ("day", [1.0, 2.0])}, attrs=attributes)
+    return lambda path: write_netcdf(rain, path)
 
 
-@pytest.mark.parametrize("declared", [None, "fedatlas trace 0"])
-def test_a_foreign_netcdf_file_is_refused_by_name(tmp_path: Path, declared: str | None):
-    path = tmp_path / "weather.nc"
-    attributes = {} if declared is None else {"format": declared}
-    write_netcdf(xr.Dataset({"rain": ("day", [1.0, 2.0])}, attrs=attributes), path)
-    with pytest.raises(FedatlasError, match=r"weather\.nc.*is not a trace of this version"):
-        read_trace(path)
+@pytest.mark.parametrize(
+    ("write", "said"),
+    [
+        (lambda path: None, "there is no such file"),
+        (lambda path: path.write_bytes(b""), "not a readable"),
+        (lambda path: path.write_bytes(b"round,objective\n0,1\n"), "not a readable"),
+        (lambda path: path.write_bytes(b"\x89HDF\r\n\x1a\n junk"), "not a readable"),
+        *((cut_off(share), "not a readable") for share in (0.05, 0.5, 0.95)),
+        (foreign(), "is not a trace of this version"),
+        (foreign(format="fedatlas trace 0"), "is not a trace of this version"),
+    ],
+)
+def test_what_is_no_whole_trace_is_refused_by_name(tmp_path: Path, write, said: str):
+    write(tmp_path / "run.nc")
+    with pytest.raises(FedatlasError, match=rf"run\.nc.*{said}"):
+        read_trace(tmp_path / "run.nc")
 
 
 # Each is read where the memory for its array is missing, and once more where it is there.

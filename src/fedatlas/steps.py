@@ -341,8 +341,8 @@ STEPS: Mapping[str, Step] = {
         "fedatlas.pages.explorer:write_explorer",
         "Write the page on which the atlas is explored.",
         {
-            "output": File("atlas/explorer.html", "all curves and verdicts, to explore offline"),
-            "curves": File("atlas/explorer", folder=True),
+            "output": File("explorer.html", "all curves and verdicts, to explore offline"),
+            "curves": File("explorer", folder=True),
         },
         ("fedatlas.pages.explorer",),
     ),

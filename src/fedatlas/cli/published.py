@@ -32,8 +32,7 @@ def export(
 ) -> None:
     """Write traces as one table, a row for each run, seed and record."""
     from fedatlas.store.atlas import open_marked
-    from fedatlas.store.export import export_table
-    from fedatlas.store.publishing import stale_points
+    from fedatlas.store.publishing import export_table, stale_points
 
     if output.suffix != ".parquet":
         raise FedatlasError(f"{output}: must end in .parquet, the format that is written")

@@ -45,7 +45,7 @@ from fedatlas.plan.selected import runs_shown
 from fedatlas.schema.claims import OUTCOMES
 from fedatlas.schema.quantities import COSTS, MEASUREMENTS, choice_label
 from fedatlas.store.atlas import Atlas, open_marked, opened
-from fedatlas.store.checksums import check_sums
+from fedatlas.store.netcdf import check_sums
 from fedatlas.store.trace import judged
 from fedatlas.store.views import six_digits
 

@@ -19,7 +19,7 @@ from fedatlas.schema.claims import Outcome
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.papers import Coverage, Paper
 from fedatlas.schema.quantities import COSTS, MEASUREMENTS
-from fedatlas.store.export import KEYS
+from fedatlas.store.publishing import KEYS
 
 #: Between these lines README.md has the table of what ran.
 MARKS = (

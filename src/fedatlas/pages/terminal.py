@@ -110,7 +110,7 @@ def _pages(results: Path, judged: Mapping[str, Path]) -> dict[str, str]:
             old = _older(page, [judged[name] for name in held if name in judged])
             pages[str(page)] = f"verdicts of {of or 'none'}{old}"
     wholes = {
-        "atlas/explorer.html": "all curves and verdicts, to explore offline",
+        "explorer.html": "all curves and verdicts, to explore offline",
         "summary.md": "what was run, published numbers beside ours, verdicts, errata",
         "report.zip": "report, offline",
     }

@@ -17,9 +17,8 @@ from fedatlas.plan.build import Plan, build_plan
 from fedatlas.plan.places import shipped_configuration
 from fedatlas.provenance.expected import why_stale
 from fedatlas.schema.config import Names, is_named, listed
-from fedatlas.store.checksums import NAME as SUMS
-from fedatlas.store.checksums import check_sums
 from fedatlas.store.experiment import SUFFIX, TRACES, Experiment
+from fedatlas.store.netcdf import SUMS, check_sums
 from fedatlas.store.trace import judged
 from fedatlas.store.views import with_costs
 

@@ -25,7 +25,7 @@ from fedatlas.store.views import is_thinned
 _ROWS = ("samples", "test", "binary")
 # f* is known to 1e-10.
 _OPTIMUM_TOLERANCE = 1e-9
-_DIGITS = 12  # of a digest, as differences print it
+_DIGITS = 12  # of a digest, as it is printed
 
 
 class Difference(NamedTuple):
@@ -78,16 +78,15 @@ def _of_statements(
 
 def _of_networks(own: dict[str, Any] | None, other: dict[str, Any] | None) -> Iterator[Difference]:
     """Only runs over parties have a clock of their own; on a declared network all have a time."""
+    remedy = ""
     if own is None or other is None:
         latency = (own or other or {}).get("latency", "…")
         remedy = (
             f"; only runs over parties have this clock: name the cost network(latency={latency}, "
             "bandwidth=…, gradient=…) in its place, which other runs have, too"
         )
-        for difference in _unequal("network", own, other):
-            yield difference._replace(remedy=remedy)
-        return
-    yield from _unequal("network", own, other)
+    for difference in _unequal("network", own, other):
+        yield difference._replace(remedy=remedy)
 
 
 def _of_seeds(mine: AtlasRun, published: AtlasRun, metric: str) -> Iterator[Difference]:
@@ -216,9 +215,6 @@ def specification_today(run: AtlasRun) -> RunSpec | str:
         return ", ".join(dict.fromkeys(keys))
 
 
-_DIGITS = 12  # of a digest, as notes print it
-
-
 def notes(
     mine: Sequence[AtlasRun], published: Sequence[AtlasRun], own: Atlas, other: Atlas
 ) -> Iterator[str]:
@@ -228,16 +224,14 @@ def notes(
     """
     told: dict[str, list[str]] = {}
     our_tried, their_tried = Tried(own), Tried(other)
-    ours = {our_tried.points(run) for run in mine} - {None}
+    ours = {points for run in mine if (points := our_tried.points(run))}
     for run in published:
-        tuned = _tuning({points for points in ours if points}, their_tried.points(run))
-        for note in (
-            *_code(run),
-            *_versions(mine, run),
-            *_records(run),
-            *_seeds(mine, run),
-            *tuned,
-        ):
+        found = [*_code(run), *_versions(mine, run)]
+        if "thinned" in run.trace.attrs:
+            kept = run.trace.attrs["thinned"]
+            found.append(f"{kept} are kept; costs are read off lines between them")
+        found += [*_seeds(mine, run), *_tuning(ours, their_tried.points(run))]
+        for note in found:
             told.setdefault(note, []).append(f"{run.experiment}/{run.run}")
     for note, runs in told.items():
         every = len(runs) == len(published) > 1
@@ -290,11 +284,6 @@ def _versions(mine: Sequence[AtlasRun], run: AtlasRun) -> Iterator[str]:
     ]
     if other:
         yield f"published with {', '.join(other)}"
-
-
-def _records(run: AtlasRun) -> Iterator[str]:
-    if "thinned" in run.trace.attrs:
-        yield f"{run.trace.attrs['thinned']} are kept; costs are read off lines between them"
 
 
 def _seeds(mine: Sequence[AtlasRun], run: AtlasRun) -> Iterator[str]:

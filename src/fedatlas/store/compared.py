@@ -1,32 +1,29 @@
 """What a comparison found, as data and as tables."""
 
-from dataclasses import dataclass
-from html import escape
-from typing import TYPE_CHECKING
-
-import xarray as xr
-
-from fedatlas.evaluation.evidence import target_name
-from fedatlas.evaluation.levels import log_target
-from fedatlas.plain_text import printable
-
-if TYPE_CHECKING:
-    import pandas as pd
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from html import escape
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import xarray as xr
 
 from fedatlas.errors import FedatlasError, error_context
 from fedatlas.evaluation.comparing import common_delta
+from fedatlas.evaluation.evidence import target_name
+from fedatlas.evaluation.levels import log_target
+from fedatlas.plain_text import printable
 from fedatlas.schema.config import Names
 from fedatlas.schema.quantities import MEASUREMENTS
 from fedatlas.store.atlas import Atlas, AtlasRun, atlas_runs, opened
 from fedatlas.store.beside import beside, notes
 from fedatlas.store.views import is_thinned, most_kept, thinned
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, repr=False)

@@ -100,15 +100,10 @@ def compare(
         whole=whole,
     ) as found:
         spent = _costs_to_target(found.runs, metric, costs, target)
-        told = {
-            "not_comparable": found.refused,
-            "notes": found.notes(),
-        }
-        if against is None:
-            return AtlasComparison(spent.assign_attrs(told))
-        return AtlasComparison(
-            spent.assign_coords(origin=("run", found.origins)).assign_attrs(told)
-        )
+        if against is not None:
+            spent = spent.assign_coords(origin=("run", found.origins))
+        told = {"not_comparable": found.refused, "notes": found.notes()}
+        return AtlasComparison(spent.assign_attrs(told))
 
 
 def _costs_to_target(

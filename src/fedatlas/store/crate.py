@@ -15,9 +15,8 @@ from fedatlas import __version__
 from fedatlas.errors import FedatlasError
 from fedatlas.files import file_digest
 from fedatlas.schema.models import read_json, read_yaml
-from fedatlas.store.checksums import NAME as SUMS
-from fedatlas.store.checksums import size_of_sums
 from fedatlas.store.experiment import SUFFIX, Experiment
+from fedatlas.store.netcdf import SUMS, size_of_sums
 
 _NAME = "ro-crate-metadata.json"
 _PROGRAM = "#fedatlas"

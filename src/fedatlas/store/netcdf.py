@@ -1,13 +1,15 @@
-"""Data sets as netCDF-4 files, whole or not at all, with a seal at the end.
+"""Data sets as netCDF-4 files with a seal at the end, and checksums of published folders.
 
 The seal is the SHA-256 of all bytes before it. HDF5 ignores bytes after its own end, so any program
 reads a sealed file. Its library may hang or crash on a damaged file; the seal is checked before the
-library sees it. It is no signature: anyone can seal a file.
+library sees it. It is no signature: anyone can seal a file. Published folders list checksums of
+their files as `sha256sum --check` reads them.
 """
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ import netCDF4
 import xarray as xr
 
 from fedatlas.errors import FedatlasError, NotReadNowError
-from fedatlas.files import write_atomically
+from fedatlas.files import file_digest, write_atomically, write_text
 from fedatlas.interruption import Interruption
 
 _MARK = b"\nfedatlas seal sha256 "
@@ -136,3 +138,89 @@ def _digest(path: Path, length: int) -> bytes:
             digest.update(chunk)
             length -= len(chunk)
     return digest.hexdigest().encode()
+
+
+SUMS = "SHA256SUMS"
+# A space and a star before the name mark a file that was read as bytes.
+_LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
+
+
+def write_sums(folder: Path) -> None:
+    """List all files below the folder."""
+    files = sorted(file for file in folder.rglob("*") if file.is_file() and file.name != SUMS)
+    lines = [_line(file_digest(file), file.relative_to(folder).as_posix()) for file in files]
+    write_text(folder / SUMS, "".join(lines))
+
+
+def size_of_sums(names: Iterable[str]) -> int:
+    """How many bytes a list of these files has."""
+    return sum(len(_line("0" * 64, name).encode()) for name in names)
+
+
+def _line(digest: str, name: str) -> str:
+    return f"{digest}  {name}\n"
+
+
+def check_sums(folder: Path, files: Iterable[Path], suffix: str = "") -> None:
+    """FedatlasError names a file that is not as the folder's list says, or a line that is damaged.
+
+    files: must be listed. suffix: of files that must be there if they are listed; none by default.
+    Without a list all pass.
+    """
+    listed = folder / SUMS
+    if not listed.is_file():
+        return
+    sums = _read(listed)
+    for name, (line, _) in sums.items():
+        if suffix and name.endswith(suffix) and not (folder / name).is_file():
+            raise FedatlasError(
+                f"{listed}, line {line}: lists {name}, which is not there; fetch the folder again"
+            )
+    for file in files:
+        name = file.relative_to(folder).as_posix()
+        if name not in sums:
+            raise FedatlasError(
+                f"{listed}: has no line for {name}: the list is damaged, or the file does not "
+                "belong to it; fetch both again, or keep files of your own elsewhere"
+            )
+        line, declared = sums[name]
+        if declared != file_digest(file):
+            raise FedatlasError(
+                f"{file}: its SHA-256 is {file_digest(file)}, but {listed}, line {line}, says "
+                f"{declared}: it is damaged or was changed; fetch both again"
+            )
+
+
+def not_vouched_for(folder: Path) -> list[str]:
+    """Names of what lies in the folder besides its list and the files that are as it says.
+
+    Links and empty folders are in no list. FedatlasError for a damaged list.
+    """
+    listed = folder / SUMS
+    sums = {name: digest for name, (_, digest) in _read(listed).items()} if listed.exists() else {}
+
+    def is_vouched_for(path: Path) -> bool:
+        if path.is_symlink():
+            return False
+        if path.is_dir():
+            return any(path.iterdir())
+        name = path.relative_to(folder).as_posix()
+        return name == SUMS or (name in sums and sums[name] == file_digest(path))
+
+    found = (path for path in sorted(folder.rglob("*")) if not is_vouched_for(path))
+    return [path.relative_to(folder).as_posix() for path in found]
+
+
+def _read(listed: Path) -> dict[str, tuple[int, str]]:
+    """By file: the line in which it stands, and its checksum."""
+    sums = {}
+    text = listed.read_bytes().decode("utf-8", errors="replace")
+    for number, line in enumerate(text.splitlines(), start=1):
+        found = _LINE.fullmatch(line)
+        if found is None:
+            raise FedatlasError(
+                f"{listed}, line {number}: is no checksum and name of a file: '{line[:80]}'; fetch "
+                "it again"
+            )
+        sums[found[2]] = number, found[1]
+    return sums
