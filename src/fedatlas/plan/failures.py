@@ -8,6 +8,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fedatlas.extensions import relative_path
+
 # One data set that cannot be had fails many jobs, all with the same log.
 _SHOWN, _NAMED = 3, 20
 _LINES = 12  # of a log without a line that begins with "error:"
@@ -87,7 +89,7 @@ def repeat_options(
     told = [] if snakefile in found else ["--snakefile", snakefile]
     told += ["--directory", str(folder)] if folder else []
     if config_files:
-        told += ["--configfile", *map(_short, config_files)]
+        told += ["--configfile", *map(relative_path, config_files)]
     if config:
         texts = {
             key: value if isinstance(value, str) else json.dumps(value)
@@ -171,10 +173,3 @@ def excerpt(log: Path) -> list[str]:
     told = list(takewhile(str.strip, lines[errors[-1] :]))
     rest = len(lines) - errors[-1] - len(told[:_LONGEST])
     return [*told[:_LONGEST], *([f"({rest} more lines in the log)"] if rest else [])]
-
-
-def _short(path: Path) -> str:
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)

@@ -4,7 +4,6 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -69,9 +68,7 @@ class WorkflowConfig(Model):
 
 def home_expanded(name: str) -> Path:
     """The path with ~ for the home folder, as no shell expands it in a file or behind a =."""
-    with suppress(RuntimeError):  # there is no such user
-        return Path(name).expanduser()
-    return Path(name)
+    return Path(os.path.expanduser(name))  # noqa: PTH111 as it leaves users that there are not
 
 
 def check_device(device: str) -> None:

@@ -19,7 +19,7 @@ from fedatlas.schema.claims import Claim
 from fedatlas.schema.federation import federation_of
 from fedatlas.schema.figures import Figure
 from fedatlas.schema.graphs import Graphs
-from fedatlas.schema.models import Model, in_full
+from fedatlas.schema.models import Model, find_repeated, in_full
 from fedatlas.schema.network_model import NetworkModel
 from fedatlas.schema.objectives import (
     LINEAR_ONLY,
@@ -284,16 +284,14 @@ class Experiment(Model):
         for run, other in shared.items():
             if self.runs[run].grid != self.runs[other].grid:
                 raise ValueError(f"selection.shared: '{run}' and '{other}' must have the same grid")
-        identifiers = [claim.id for claim in self.claims]
-        for identifier in identifiers:
-            if identifiers.count(identifier) > 1:
-                raise ValueError(f"two claims have the id '{identifier}'")
+        if identifier := find_repeated(claim.id for claim in self.claims):
+            raise ValueError(f"two claims have the id '{identifier}'")
         self._check_seeds()
         return self
 
     def _check_seeds(self) -> None:
         for key, seeds in (("seeds", self.seeds), ("tuning_seeds", self.tuning_seeds)):
-            if len(set(seeds)) != len(seeds):
+            if find_repeated(seeds) is not None:
                 raise ValueError(f"{key}: a seed is listed twice")
         both = sorted({*self.seeds} & {*self.tuning_seeds})
         if both:

@@ -5,7 +5,7 @@ import json
 import pkgutil
 import re
 from abc import ABC
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -46,6 +46,7 @@ class Model(BaseModel):
 
 
 M = TypeVar("M", bound=Model)
+T = TypeVar("T")
 
 
 class KindModel(Model, ABC):
@@ -220,6 +221,16 @@ def _check_extent(text: str) -> None:
             problem = f"aliases stand for more than {MOST_YAML_VALUES} values"
         if problem:
             raise yaml.YAMLError(f"{problem}{event.start_mark}")
+
+
+def find_repeated(values: Iterable[T]) -> T | None:
+    """The first value that has occurred before; None if all differ."""
+    seen: set[T] = set()
+    for value in values:
+        if value in seen:
+            return value
+        seen.add(value)
+    return None
 
 
 def in_full(value: Any, what: str) -> Any:

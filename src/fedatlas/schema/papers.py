@@ -4,7 +4,6 @@ Imported when the workflow is parsed: light.
 """
 
 import re
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -12,7 +11,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 
 from fedatlas.errors import FedatlasError, similar
-from fedatlas.schema.models import Model, read_yaml, validated
+from fedatlas.schema.models import Model, find_repeated, read_yaml, validated
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
@@ -72,10 +71,8 @@ class Paper(Model):
     @field_validator("errata")
     @classmethod
     def _each_has_an_id_of_its_own(cls, errata: tuple[Erratum, ...]) -> tuple[Erratum, ...]:
-        identifiers = [erratum.id for erratum in errata]
-        for identifier in identifiers:
-            if identifiers.count(identifier) > 1:
-                raise ValueError(f"two have the id '{identifier}'")
+        if identifier := find_repeated(erratum.id for erratum in errata):
+            raise ValueError(f"two have the id '{identifier}'")
         return errata
 
     @property
@@ -182,12 +179,11 @@ class Coverage(Model):
 
     @model_validator(mode="after")
     def _each_panel_once(self) -> Self:
-        named = Counter(
+        named = (
             f"{each.figure}({panel})" for each in self.figures for panel in each.panels or ("",)
         )
-        for panel, times in named.items():
-            if times > 1:
-                raise ValueError(f"'{panel.removesuffix('()')}' stands twice; keep one")
+        if panel := find_repeated(named):
+            raise ValueError(f"'{panel.removesuffix('()')}' stands twice; keep one")
         return self
 
     def panels(self, *ran: str) -> int:

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 
 from fedatlas.errors import FedatlasError
 from fedatlas.files import text_digest
-from fedatlas.schema.models import Model, in_full
+from fedatlas.schema.models import Model, find_repeated, in_full
 
 # Labels count as classes when there are few of them and each is met repeatedly; otherwise they
 # are the targets of a regression, where "skewed by label" has no meaning.
@@ -47,7 +47,7 @@ class BinaryClasses(Model):
     @field_validator("positive")
     @classmethod
     def _each_once(cls, positive: tuple[float, ...]) -> tuple[float, ...]:
-        if len(set(positive)) < len(positive):
+        if find_repeated(positive) is not None:
             raise ValueError("a label is listed twice")
         return tuple(sorted(label + 0.0 for label in positive))  # of zeros the positive one
 
