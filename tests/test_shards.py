@@ -248,3 +248,22 @@ def test_every_silo_has_a_file_beside_the_manifest(tmp_path, spec, files, names)
     silos = [tmp_path / name for name in names]
     with pytest.raises(FedatlasError, match=message):
         write_shards(tmp_path / "prepared.parquet", spec, silos, tmp_path / "manifest.json")
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (HorizontalPartition(clients=10), "clients 10 exceeds the 9 samples"),
+        (VerticalPartition(parties=5, active=2), "5 parties cannot share 4 features"),
+        (VerticalPartition(parties=3, active=2, samples=10), "samples 10 exceeds the 9 rows"),
+        (VerticalPartition(parties=3, active=2, test=0.01), "test 0.01 of 9 rows leaves no row"),
+        (VerticalPartition(parties=3, active=2, standardise=True), "'standardise' would make spa"),
+        (TieredPartition(cut={"columns": 2}, clients=80), "clients 80 exceeds the 9 samples"),
+        (TieredPartition(cut={"columns": 5}, clients=3), "cut.columns asks for 5 blocks"),
+        (TieredPartition(cut={"width": 2}, clients=3), "names the axis 'width'"),
+    ],
+)
+def test_what_cannot_be_shared_out_is_refused_and_leaves_nothing(tmp_path, spec, message):
+    with pytest.raises(FedatlasError, match=message):
+        shard(tmp_path, make_samples(9, 4, "sparse"), spec)
+    assert {path.name for path in tmp_path.iterdir()} == {"prepared.parquet"}

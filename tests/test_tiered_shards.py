@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.arithmetic.torch_device import DeviceSamples
 from fedatlas.data.tables import from_table
-from fedatlas.errors import FedatlasError
 from fedatlas.federations.shards import TieredSamples, read_shard, read_tiered_shards
 from fedatlas.files import file_digest
 from fedatlas.schema.partitions import HorizontalPartition
@@ -205,23 +204,6 @@ def test_metadata_and_manifest_tell_where_shards_come_from(tmp_path):
             for number, file in enumerate(files)
         ],
     }
-
-
-# ------------------------------------------------------------------------- what is wrong, by name
-
-
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        (tiered(clients=80), "clients 80 exceeds the 50 samples"),
-        (tiered({"columns": 5}), "cut.columns asks for 5 blocks"),
-        (tiered({"width": 2}), "names the axis 'width'"),
-    ],
-)
-def test_what_cannot_be_shared_out_leaves_no_file(tmp_path, spec, message):
-    with pytest.raises(FedatlasError, match=message):
-        shard(tmp_path, make_samples(50, 4, "dense"), spec)
-    assert {path.name for path in tmp_path.iterdir()} == {"prepared.parquet"}
 
 
 # ------------------------------------------------------------------------------ binary classes
