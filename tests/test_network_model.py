@@ -533,12 +533,9 @@ def test_runs_with_a_clock_keep_it_whatever_bandwidth_and_gradients_take(
 
 def test_a_clock_with_another_latency_is_refused():
     trace = with_clock({"latency": 2e-6})
-    message = (
-        r"run 'parties' has a clock of its own, with the latency 2e-06 s, not 0\.05 s: state that "
-        r"latency, or run it again with 'network: \{latency: 0\.05\}'"
-    )
+    message = r"run 'parties' has a clock of its own, with the latency 2e-06 s, not "
     for latency in (0.05, 0.0, 2.0000001e-6):
-        with pytest.raises(FedatlasError, match=message if latency == 0.05 else "clock of its own"):
+        with pytest.raises(FedatlasError, match=message):
             network_time(trace, DeclaredNetwork(latency, 1e6, 1e-5))
     with pytest.raises(FedatlasError, match=message):
         cost_axis(trace, "network(latency=0.05, bandwidth=1e6, gradient=1e-5)")
