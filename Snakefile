@@ -50,7 +50,8 @@ onstart:
 
 # Whatever is quiet: Snakemake shows no log at all with --quiet, and whole ones without.
 onerror:
-    say(describe_failures(workflow, log), to_errors=True)
+    if told := describe_failures(workflow, log):
+        say(told, to_errors=True)
 
 
 # What is made across experiments.

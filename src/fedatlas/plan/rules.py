@@ -142,7 +142,7 @@ class Memory:
 
 
 def describe_failures(workflow: Any, logs: Iterable[str]) -> str:
-    """The jobs that failed, for the terminal; workflow, logs: Snakemake's own."""
+    """The jobs that failed, for the terminal, if any did; workflow, logs: Snakemake's own."""
     settings = workflow.config_settings
     options = repeat_options(
         settings.config,
@@ -151,4 +151,5 @@ def describe_failures(workflow: Any, logs: Iterable[str]) -> str:
         workflow.main_snakefile,
         workflow.workdir_init,
     )
-    return "\n" + format_failures(failed_jobs(workflow.scheduler.failed, logs), options)
+    failed = failed_jobs(workflow.scheduler.failed, logs)
+    return "\n" + format_failures(failed, options) if failed else ""
