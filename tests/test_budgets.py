@@ -10,11 +10,11 @@ from experiment_files import plan_of_all
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.claims.study_value import StudyValueTest
 from fedatlas.evaluation.results import Results
-from fedatlas.evaluation.study_files import read_budgets
+from fedatlas.evaluation.tables import read_budgets
 from fedatlas.figures.privacy import compose_budgets
 from fedatlas.schema.studies import BudgetStudy
 from fedatlas.store.netcdf import write_netcdf
-from fedatlas.studies.budgets import compute_budgets, tabulate_conditions
+from fedatlas.studies.budgets import budgets_of_runs, tabulate_conditions
 
 STUDY = BudgetStudy(samples=12000, dimension=11_172_810, last_horizon=60)
 
@@ -26,7 +26,7 @@ def runs():
 @cache
 def of_figure():
     """The budgets of all runs; to be read only."""
-    return compute_budgets(runs(), STUDY)
+    return budgets_of_runs(runs(), STUDY)
 
 
 def by_hand(iterations, alpha, beta, gamma, samples, noise):
@@ -111,7 +111,7 @@ def test_shorter_runs_end_in_nan_not_in_zeros():
         spec.model_copy(update={"rounds": 100} if spec.run == "kang-2021" else {})
         for spec in runs()
     ]
-    budgets = compute_budgets(shorter, STUDY)
+    budgets = budgets_of_runs(shorter, STUDY)
     of_kang = budgets["epsilon"].isel(case=budgets["run"].to_numpy() == "kang-2021")
     assert np.isnan(of_kang[:, 100:]).all() and np.isfinite(of_kang[:, :100]).all()
     (found,) = judged(order("kang-2021", "s1-0.1"), budgets)
@@ -133,7 +133,7 @@ def test_clipped_runs_have_a_bound_without_assumption():
     clipped = spec.model_copy(
         update={"hyper_parameters": spec.hyper_parameters | {"clipping": "l1"}}
     )
-    budgets = compute_budgets([clipped], STUDY)
+    budgets = budgets_of_runs([clipped], STUDY)
     ends = dict(zip(budgets["accounting"].values, budgets["epsilon"].values[:, -1], strict=True))
     # 55 samples may all move where one did.
     assert ends["form (7)/(8), at any points"] == pytest.approx(55 * ends["form (7)/(8)"])
@@ -212,7 +212,7 @@ def test_without_the_floor_only_the_law_is_left():
 def test_a_study_may_leave_accountings_out():
     study = STUDY.model_copy(update={"without": ("Lemmas 2 and 3",)})
     literal = [spec for spec in runs() if spec.run in ("s2-literal", "yan-2024")]
-    budgets = compute_budgets(literal, study)
+    budgets = budgets_of_runs(literal, study)
     assert budgets["accounting"].values[0] == "form (4)/(6), by parts" and budgets["first"].all()
     (finding,) = judged(order("s2-literal", "yan-2024"), budgets)
     assert finding.outcome == "reproduced" and "315.0" in finding.evidence
@@ -225,7 +225,7 @@ def test_a_run_without_a_budget_is_refused():
 
 def test_more_samples_than_there_are_have_no_amplified_budget():
     study = BudgetStudy(samples=100, dimension=10, last_horizon=2400)
-    budgets = compute_budgets([spec for spec in runs() if spec.run == "provable"], study)
+    budgets = budgets_of_runs([spec for spec in runs() if spec.run == "provable"], study)
     final = budgets["final_epsilon"].to_numpy()
     # m_K = 100 up to K = 2304, beyond which 1.002^K passes 100.
     assert np.isfinite(final[:, :2304]).all() and np.isnan(final[:, 2304:]).all()

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from fedatlas.evaluation.evidence import in_full
 from fedatlas.evaluation.results import observations
-from fedatlas.evaluation.tallies import format_correction, tally
-from fedatlas.evaluation.verdicts import surviving, under_test
+from fedatlas.evaluation.verdicts import format_correction, surviving, tally, under_test
 from judging import verdict
 from trace_factory import falling_trace, levels_trace, linear_trace, make_trace, vertical_trace
 from verdict_factory import effect

@@ -11,8 +11,7 @@ from scipy import sparse
 
 from fedatlas.algorithms.vfb2_svrg import Vfb2Svrg
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.comma_separated import to_csv
-from fedatlas.evaluation.study_files import (
+from fedatlas.evaluation.tables import (
     FIRST,
     KNOWN,
     LATE,
@@ -22,6 +21,7 @@ from fedatlas.evaluation.study_files import (
     SUMS,
     UNKNOWN,
     read_recovery,
+    to_csv,
 )
 from fedatlas.federations.vertical.network import PartyNetwork
 from fedatlas.federations.vertical.problem import PartyCounters, PartyProblem

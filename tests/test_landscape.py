@@ -20,7 +20,7 @@ from fedatlas.data.prepare import prepare
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.claims.study_value import StudyValueTest
 from fedatlas.evaluation.results import Results
-from fedatlas.evaluation.study_files import (
+from fedatlas.evaluation.tables import (
     StationaryPoint,
     Surface,
     read_surface,

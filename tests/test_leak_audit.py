@@ -1,5 +1,6 @@
 """What passive parties of VFB² learn: labels from ϑ, margins from ϑ, shares by collusion."""
 
+from dataclasses import asdict, fields
 from math import comb, sqrt
 
 import numpy as np
@@ -9,8 +10,12 @@ from hypothesis import strategies as st
 
 from fedatlas.arithmetic.kernels import formulas
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.claims.study_value import StudyValueTest
+from fedatlas.evaluation.results import Results
+from fedatlas.evaluation.tables import LEAKS_COLUMNS, read_leaks, to_csv
 from fedatlas.schema.objectives import LinearObjective, Loss
 from fedatlas.studies.leaks import (
+    AttackResult,
     collusion_table,
     derivatives,
     find_leaks,
@@ -121,16 +126,16 @@ def test_beyond_root_two_the_robust_loss_tells_the_label_or_two_over_it(size: fl
 @pytest.mark.parametrize("loss", Loss)
 def test_the_first_snapshot_discloses_all_labels(loss: Loss):
     labels = random_signs() if loss is Loss.LOGISTIC else np.random.default_rng(4).random(N)
-    recovery = labels_from_first_snapshot(loss, zero_margin(loss, labels), labels)
-    assert recovery.share == 1
-    assert recovery.rmse < 1e-12
+    share, rmse = labels_from_first_snapshot(loss, zero_margin(loss, labels), labels)
+    assert share == 1
+    assert rmse < 1e-12
 
 
 def test_recovery_counts_what_is_not_recovered():
     labels = np.array([0.5, 1.0, 2.0, 4.0])
-    recovery = labels_from_first_snapshot(Loss.ROBUST, zero_margin(Loss.ROBUST, labels), labels)
-    assert recovery.share == 0.5
-    assert recovery.rmse == pytest.approx(sqrt((1**2 + 3.5**2) / 4))
+    share, rmse = labels_from_first_snapshot(Loss.ROBUST, zero_margin(Loss.ROBUST, labels), labels)
+    assert share == 0.5
+    assert rmse == pytest.approx(sqrt((1**2 + 3.5**2) / 4))
 
 
 # --- collusion ---
@@ -243,3 +248,52 @@ def test_margins_beyond_float64_are_left_out_and_counted():
     size = found["the size of ϑ: any passive party"]
     assert size.value < 1e-14
     assert "1 of 3 samples" in size.measured
+
+
+# --- claims about what parties learn ---
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory) -> Results:
+    draw = np.random.default_rng(0)
+    labels = np.where(draw.random(50) < 0.5, 1.0, -1.0)
+    objective = LinearObjective(name="logistic_l2", weight=1e-4)
+    found = find_leaks(objective, labels, 0 * labels, draw.normal(size=50), 4, 2)
+    path = tmp_path_factory.mktemp("leaks") / "leaks.csv"
+    path.write_text(to_csv([asdict(finding) for finding in found]))
+    return Results({}, {}, 0.1, leaks=read_leaks(path))
+
+
+def judged(results: Results, attack: str, who: str = ""):
+    return list(StudyValueTest(kind="leak_stands", attack=attack, who=who).judge(results))
+
+
+def test_columns_are_those_of_the_study():
+    assert tuple(field.name for field in fields(AttackResult)) == LEAKS_COLUMNS
+
+
+def test_a_successful_attack_contradicts(results):
+    (sign,) = judged(results, "the sign of ϑ")
+    assert sign.outcome == "contradicted" and sign.case == "" and ": 1, share" in sign.evidence
+
+
+def test_a_failed_attack_shows_nothing(results):
+    (alone,) = judged(results, "what was seen of a secure sum", "one party")
+    assert alone.outcome == "not testable" and "an attack can only refute" in alone.evidence
+
+
+def test_several_attackers_are_cases(results):
+    found = judged(results, "what was seen of a secure sum")
+    assert [finding.case for finding in found][:2] == ["one party alone", "2 colluding parties"]
+
+
+def test_an_attack_that_the_audit_lacks_is_named(results):
+    with pytest.raises(FedatlasError, match="no attack of the audit begins with 'a guess'"):
+        judged(results, "a guess")
+    with pytest.raises(FedatlasError, match="needs the leaks"):
+        judged(Results({}, {}, 0.1), "the sign")
+
+
+def test_algebra_is_not_testable():
+    (found,) = StudyValueTest(kind="beyond_data", reason="algebra").judge(Results({}, {}, 0.1))
+    assert (found.outcome, found.evidence) == ("not testable", "algebra")

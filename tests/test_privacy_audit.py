@@ -6,9 +6,8 @@ import pytest
 from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.claims.study_value import StudyValueTest
-from fedatlas.evaluation.comma_separated import to_csv
 from fedatlas.evaluation.results import Results
-from fedatlas.evaluation.study_files import read_attacks
+from fedatlas.evaluation.tables import read_attacks, to_csv
 from fedatlas.schema.runs import RunSpec
 from fedatlas.schema.studies import PrivacyAudit
 from fedatlas.studies.privacy_audit import attack, tabulate_pairs

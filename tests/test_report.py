@@ -25,9 +25,8 @@ from markdown_it.token import Token
 from atlas_factory import join_experiment, write_runs
 from fedatlas.algorithms import algorithm_class, algorithm_names
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.comma_separated import to_csv
 from fedatlas.evaluation.selection import by_run, choices, select
-from fedatlas.evaluation.study_files import BUDGETS_FORMAT
+from fedatlas.evaluation.tables import BUDGETS_FORMAT, to_csv
 from fedatlas.evaluation.verdicts import Verdict, verdicts_to_csv
 from fedatlas.extensions import VARIABLE
 from fedatlas.markdown import WIDTH, code, item, paragraph, prose, table, text

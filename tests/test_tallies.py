@@ -10,8 +10,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedatlas.evaluation.comparison import Criterion, compare
-from fedatlas.evaluation.tallies import families, format_correction, tally
-from fedatlas.evaluation.verdicts import Verdict, cases_of, surviving, under_test
+from fedatlas.evaluation.verdicts import (
+    Verdict,
+    cases_of,
+    families,
+    format_correction,
+    surviving,
+    tally,
+    under_test,
+)
 from verdict_factory import effect, every_outcome, verdict
 
 P_VALUES = st.lists(st.sampled_from([1e-4, 1e-3, 0.004, 0.008, 0.012, 0.02, 0.025]), max_size=8)

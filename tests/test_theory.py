@@ -10,7 +10,7 @@ from fedatlas.algorithms.fedpage import FedPage
 from fedatlas.algorithms.scaffold import Scaffold
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.comma_separated import to_csv
+from fedatlas.evaluation.tables import to_csv
 from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
 from fedatlas.federations.shards import ClientSamples
 from fedatlas.schema.objectives import LinearObjective

@@ -14,7 +14,7 @@ import reference_vertical as reference
 from fedatlas.algorithms.vfb2_saga import Vfb2Saga
 from fedatlas.algorithms.vfb2_sgd import Vfb2Sgd
 from fedatlas.algorithms.vfb2_svrg import Vfb2Svrg
-from fedatlas.evaluation.comma_separated import to_csv
+from fedatlas.evaluation.tables import to_csv
 from fedatlas.federations.vertical import Vertical
 from fedatlas.federations.vertical.shards import PartyRows
 from fedatlas.figures.studies import compose_theory
@@ -390,7 +390,7 @@ def test_the_table_and_the_figure_of_parties(tmp_path, monkeypatch):
     )
     trace.attrs["specification"] = spec.model_dump_json()
     trace.attrs["point"] = spec.point
-    table = study.tabulate_theory({"a": {"p": trace}}, tmp_path)
+    table = study.theorems_of_runs({"a": {"p": trace}}, tmp_path)
     path = tmp_path / "theory.csv"
     path.write_text(to_csv(table, COLUMNS))
     printed, proved = read_theory(path)

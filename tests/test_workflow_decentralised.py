@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from fedatlas.evaluation.study_files import read_budgets
+from fedatlas.evaluation.tables import read_budgets
 from fedatlas.store.trace import read_trace
 from workflow_copy import EVALUATION, WorkflowCopy, check_refusal, files_of, runs_in, targets
 

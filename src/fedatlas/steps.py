@@ -64,7 +64,7 @@ def _drawn(name: str, holds: str, section: str) -> Files:
     return {"output": (_own(f"{name}.svg", holds, section), _own(f"{name}.png"))}
 
 
-_TABLES = "fedatlas.evaluation.comma_separated"
+_TABLES = "fedatlas.evaluation.tables"
 _CLAIMS = (
     "Every claim with its outcome, its cases below it. Paired differences over seeds are held "
     "against zero and against the smallest effect that counts; a drawing shows the interval beside "
@@ -175,7 +175,7 @@ STEPS: Mapping[str, Step] = {
         "graphs.",
     ),
     "compute_budgets": Step(
-        "fedatlas.studies.steps:compute_budgets",
+        "fedatlas.studies.budgets:compute_budgets",
         "Compute what runs spend of privacy, and list theorems' conditions; nothing is trained.",
         {
             "output": _own("budgets.nc"),
@@ -193,14 +193,14 @@ STEPS: Mapping[str, Step] = {
         "fedatlas.figures.privacy:draw_budgets",
         "Draw privacy budgets by iteration and by horizon.",
         _drawn("budgets", "privacy budgets", "Privacy"),
-        ("fedatlas.figures.privacy", "fedatlas.evaluation.study_files"),
+        ("fedatlas.figures.privacy", "fedatlas.evaluation.tables"),
         made_for="budgets",
         caption="Privacy spent: ε (and δ) by iteration of a run, and of whole runs as a function "
         "of their horizon. Solid lines are the papers' own accountings; docs/findings/dpgt.md "
         "states their assumptions.",
     ),
     "tabulate_theory": Step(
-        "fedatlas.studies.steps:tabulate_theory",
+        "fedatlas.studies.theory:tabulate_theory",
         "Tabulate which theorems cover runs, by how much steps exceed them, what they promise.",
         {"output": _own("theory.csv", "theorems and runs", "Theory")},
         ("fedatlas.studies.theory", _TABLES),
@@ -219,7 +219,7 @@ STEPS: Mapping[str, Step] = {
         caption="The bounds of theorems over what runs measured.",
     ),
     "attack_budgets": Step(
-        "fedatlas.studies.steps:attack_budgets",
+        "fedatlas.studies.privacy_audit:attack_budgets",
         "Hold what runs claim of privacy against pairs of data sets of a tiny problem.",
         {
             "output": _own(
@@ -234,7 +234,7 @@ STEPS: Mapping[str, Step] = {
         "`refuted_below` and `refuted_above` say from which curvatures on.",
     ),
     "tabulate_leaks": Step(
-        "fedatlas.studies.steps:tabulate_leaks",
+        "fedatlas.studies.recovery:tabulate_leaks",
         "Tabulate what curious or colluding parties learn from a vertical method's messages.",
         {
             "output": _own("leaks.csv", "what parties learn from each other", "Privacy"),
@@ -265,7 +265,7 @@ STEPS: Mapping[str, Step] = {
         "give.",
     ),
     "tabulate_collusion": Step(
-        "fedatlas.studies.steps:tabulate_collusion",
+        "fedatlas.studies.leaks:tabulate_collusion",
         "Tabulate which groups of parties unmask shares, and what Definition 4 of VFB² is worth.",
         {
             "output": _own("collusion.csv", "groups of parties that unmask shares", "Privacy"),
@@ -290,7 +290,7 @@ STEPS: Mapping[str, Step] = {
         "add up masked shares and masks.",
     ),
     "validate_parties": Step(
-        "fedatlas.studies.steps:validate_parties",
+        "fedatlas.studies.validation:validate_parties",
         "Compare the simulated network with processes: times, staleness, speed-up.",
         {
             "output": _own("validation.csv", "how far the simulation is off", "Experiments"),
@@ -313,7 +313,7 @@ STEPS: Mapping[str, Step] = {
         "to the times that they measured.",
     ),
     "compute_landscape": Step(
-        "fedatlas.studies.steps:compute_landscape",
+        "fedatlas.studies.landscape:compute_landscape",
         "Compute the loss surface of a network with two parameters and its stationary points.",
         {"output": _own("landscape.json")},
         ("fedatlas.studies.landscape",),

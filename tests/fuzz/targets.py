@@ -29,7 +29,7 @@ from fedatlas.data.formats import read_raw
 from fedatlas.data.formats.clinical import CHANNELS
 from fedatlas.data.raw_files import verify
 from fedatlas.data.unpack import decompress_file, unpack_archive
-from fedatlas.evaluation.study_files import ATTACKS_COLUMNS, read_attacks
+from fedatlas.evaluation.tables import ATTACKS_COLUMNS, read_attacks
 from fedatlas.evaluation.verdicts import Verdict, read_verdicts, verdicts_to_csv
 from fedatlas.schema.claims import Effect
 from fedatlas.schema.experiment_files import load_experiments
@@ -408,7 +408,7 @@ JSON_TOKENS = [b"[" * 3000, b'{"a":' * 3000, b"NaN", b"Infinity", b'"\\ud800"', 
 def results(folder: Path) -> Case:
     """JSON and CSV files that one step writes and another reads."""
     from fedatlas.data.raw_files import RawFile
-    from fedatlas.evaluation.study_files import read_surface
+    from fedatlas.evaluation.tables import read_surface
     from fedatlas.pages.summary import _read_selection, _read_table
 
     raw = RawFile(path="a", urls=("https://example.org/a",))

@@ -164,7 +164,7 @@ class DpGradientTracking(DecentralisedAlgorithm):
         return super().privacy_statement + proved
 
     def conditions(self, context: PrivacyContext) -> tuple[Condition, ...]:
-        """Those of the form's theorems; L and μ are not known.
+        """Conditions of the form's theorems; L and μ are not known.
 
         Lemma 1, and Assumptions 4 and 5 of convergence, which is that of (7) and (8); Theorems 4
         and 5 of a finite ε, which the paper states for both forms.

@@ -32,7 +32,7 @@ Direction = Literal["better", "not worse", "equal"]
 
 @dataclass(frozen=True)
 class Criterion:
-    """What a comparison claims, in units of the advantage.
+    """A claim of a comparison, in units of the advantage.
 
     better: ahead by `smallest` or more. not worse: not behind by `smallest` or more. equal: closer
     than `smallest`. published: the advantage that the paper prints, if any, the mean of `trials`.
@@ -83,15 +83,18 @@ def median_interval(
         return Interval(estimate, -np.inf, np.inf)
     low, high = float(ranked[outside - 1]), float(ranked[-outside])
     if overlap:
-        half = _corrected_half(ranked, confidence, overlap)
-        if np.isinf(half):
+        from scipy.special import stdtrit
+
+        error = _corrected_error(ranked, overlap)
+        if np.isinf(error):
             return Interval(estimate, -np.inf, np.inf)
+        half = float(stdtrit(len(ranked) - 1, (1 + confidence) / 2)) * error
         low, high = min(low, ranked.mean() - half), max(high, ranked.mean() + half)
     return Interval(estimate, low, high)
 
 
 def interval_of(gaps: np.ndarray, confidence: float, overlap: float, repeats: int) -> Interval:
-    """As `median_interval`, but of one observation that other seeds repeat that alone."""
+    """The interval of `median_interval`; one observation that other seeds repeat has itself."""
     if len(gaps) == 1 and repeats:
         return Interval(*map(float, np.repeat(gaps, 3)))
     return median_interval(gaps, confidence, overlap)
@@ -259,7 +262,7 @@ def together(outcomes: Iterable[Outcome], cases: Quantifier = "all") -> Outcome:
 
 
 def _of_most(outcomes: Sequence[Outcome]) -> Outcome:
-    """The same of decided cases."""
+    """The outcome of most decided cases."""
     ranked = sorted(outcomes, key=_WORST_FIRST.index)
     outcome = ranked[len(ranked) // 2]
     half = 2 * ranked.count(outcome) <= len(ranked)
@@ -305,7 +308,7 @@ def _outside(seeds: int, confidence: float) -> int:
 
 
 def _median(ranked: np.ndarray) -> float:
-    """Of sorted numbers, of which some may be infinite."""
+    """Median of sorted numbers, of which some may be infinite."""
     if not len(ranked):
         return np.nan
     low, high = ranked[(len(ranked) - 1) // 2], ranked[len(ranked) // 2]
@@ -314,15 +317,8 @@ def _median(ranked: np.ndarray) -> float:
     return float(low if low == high else (low + high) / 2)
 
 
-def _corrected_half(gaps: np.ndarray, confidence: float, overlap: float) -> float:
-    """Half the t-interval of the mean over overlapping training sets; infinite with lost seeds."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(len(gaps) - 1, (1 + confidence) / 2)) * _corrected_error(gaps, overlap)
-
-
 def _corrected_error(gaps: np.ndarray, overlap: float) -> float:
-    """Standard error of the mean over overlapping training sets (Nadeau and Bengio 2003)."""
+    """Standard error of the mean over overlapping training sets; infinite with lost seeds."""
     if not np.isfinite(gaps).all():
         return np.inf
     return float(np.std(gaps, ddof=1) * np.sqrt(1 / len(gaps) + overlap))

@@ -12,7 +12,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparison import CONFIDENCE, Criterion, Interval, compare, interval_of
 from fedatlas.evaluation.costs import Trace, column, specification
 from fedatlas.evaluation.selection import Choice, Effort, Traces, format_tuning
-from fedatlas.evaluation.study_files import Surface
+from fedatlas.evaluation.tables import Surface
 from fedatlas.schema.claims import CaseOutcome, Effect, Outcome
 
 if TYPE_CHECKING:

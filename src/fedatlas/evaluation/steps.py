@@ -97,7 +97,7 @@ def judge_claims(
 ) -> None:
     """Judge an experiment's claims; landscape, budgets, attacks, leaks: what some are about."""
     from fedatlas.evaluation.results import Results
-    from fedatlas.evaluation.study_files import read_attacks, read_budgets, read_leaks, read_surface
+    from fedatlas.evaluation.tables import read_attacks, read_budgets, read_leaks, read_surface
     from fedatlas.evaluation.verdicts import judge, verdict_summary, verdicts_to_csv
 
     record = read_json(selection)

@@ -1,18 +1,43 @@
-"""Judging claims, and how verdicts are kept: claims.csv."""
+"""Judging claims, how verdicts are kept (claims.csv), and counts of them by outcome.
 
-import math
+A family is what one correction for many tests is made for: the claims of one paper, or our own
+questions that are asked beside it.
+"""
+
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import get_args
 
 from fedatlas.errors import error_context
-from fedatlas.evaluation.comma_separated import parse_rows, to_csv
-from fedatlas.evaluation.comparison import SIGNIFICANCE, holm, together_of
-from fedatlas.evaluation.evidence import UNKNOWN, format_needed
+from fedatlas.evaluation.comparison import MOST_SEEDS, SIGNIFICANCE, holm, together_of
+from fedatlas.evaluation.evidence import UNKNOWN, format_needed, format_outcomes
 from fedatlas.evaluation.results import Results
+from fedatlas.evaluation.tables import parse_rows, row_parser, to_csv
 from fedatlas.schema.claims import OUTCOMES, CaseOutcome, Claim, Effect, Outcome, Quantifier
+from fedatlas.schema.papers import OURS
+
+#: Outcomes that have a p.
+DECIDED: tuple[Outcome, ...] = ("reproduced", "contradicted")
+
+#: Names of questions, as tables head them.
+QUESTIONS = {"paper": "the paper's claims", "ours": "our own questions"}
+
+#: Whose experiments are that belong to no paper, or to several: a project's own are among them.
+OF_NO_PAPER = "of no single paper"
+
+#: What the last columns of tallies mean, for readers.
+CORRECTION = (
+    "Each row counts claims, not their cases; questions of ours are counted apart. Where many "
+    'claims are tested, some come out by chance: "after Holm" says how many of those that '
+    'tests over seeds reproduce or contradict ("decided") are left after Holm\'s correction for '
+    "all claims tested in that row. The smallest p of n seeds is 1/2 to the power of n: few "
+    'seeds pass no such correction, however clear they are. "At most" says how many claims '
+    'could be left with the seeds that there are, "seeds for all" from how many on all could.'
+)
+
+# Heads of the columns that `Tally.tests` fills.
+_TESTS = ("tested", "decided", "after Holm", "at most", "seeds for all")
 
 
 @dataclass(frozen=True)
@@ -78,12 +103,11 @@ def _with_whole(claim: Claim, cases: list[CaseOutcome]) -> list[CaseOutcome]:
         (only,) = cases
         return [replace(only, case="", evidence=f"{only.case}: {only.evidence}")]
     counts = Counter[str](case.outcome for case in cases)
-    told = ", ".join(f"{counts[outcome]} {outcome}" for outcome in OUTCOMES if counts[outcome])
     fragile = [case.case for case in cases if case.fragile]
     whole = CaseOutcome(
         case="",
         outcome=together_of(cases, claim.cases),
-        evidence=f"{len(cases)} cases: {told}",
+        evidence=f"{len(cases)} cases: {format_outcomes(counts)}",
         fragile=f"in {', '.join(fragile)}" if fragile else "",
     )
     return [whole, *cases]
@@ -101,33 +125,14 @@ def verdicts_to_csv(verdicts: Sequence[Verdict]) -> str:
 
 def read_verdicts(path: Path) -> list[Verdict]:
     """Verdicts of one claims.csv; FedatlasError names a file with other columns or contents."""
-    return parse_rows(path, _COLUMNS, _verdict)
+    parse_own, parse_effect = row_parser(Verdict), row_parser(Effect)
 
+    def parse(row: Mapping[str, str]) -> Verdict:
+        own = parse_own({name: row[name] for name in _OWN})
+        effect = parse_effect({name: row[name] for name in _EFFECT}) if row["unit"] else None
+        return replace(own, effect=effect)
 
-def _verdict(row: Mapping[str, str]) -> Verdict:
-    if row["outcome"] not in get_args(Outcome):
-        raise ValueError(f"outcome '{row['outcome']}' is none of {', '.join(OUTCOMES)}")
-    own = {name: row[name] for name in _OWN}
-    return Verdict(**own, effect=_effect(row))  # type: ignore[arg-type]
-
-
-def _effect(row: Mapping[str, str]) -> Effect | None:
-    if not row["unit"]:
-        return None
-    numbers = {name: _number(row[name]) for name in ("estimate", "low", "high", "smallest")}
-    return Effect(
-        **{name: math.nan if value is None else value for name, value in numbers.items()},
-        unit=row["unit"],
-        seeds=int(row["seeds"]),
-        published=_number(row["published"]),
-        needed=int(row["needed"]) if row["needed"] else None,
-        p=_number(row["p"]),
-        repeats=int(row["repeats"]),
-    )
-
-
-def _number(text: str) -> float | None:
-    return float(text) if text else None
+    return parse_rows(path, _COLUMNS, parse)
 
 
 def whole_claims(verdicts: Sequence[Verdict], question: str | None = None) -> list[Verdict]:
@@ -174,7 +179,7 @@ def _whole_p(whole: Verdict, cases: Sequence[Verdict]) -> float:
     """p of a claim: with cases that of as many as it takes (Benjamini and Heller 2008)."""
     if not cases:
         return 1.0 if whole.effect is None or whole.effect.p is None else whole.effect.p
-    if whole.outcome not in ("reproduced", "contradicted"):
+    if whole.outcome not in DECIDED:
         return 1.0
     spoken = [case for case in cases if case.outcome != "not testable"]
     if not spoken:
@@ -201,9 +206,8 @@ def verdict_summary(verdicts: Sequence[Verdict]) -> str:
     parts = []
     for question, whose in (("paper", "claims of papers"), ("ours", "questions of ours")):
         counts = Counter[str](v.outcome for v in whole_claims(verdicts, question))
-        told = ", ".join(f"{counts[name]} {name}" for name in OUTCOMES if counts[name])
-        if told:
-            parts.append(f"{whose}, {counts.total()} judged: {told}")
+        if counts:
+            parts.append(f"{whose}, {counts.total()} judged: {format_outcomes(counts)}")
     return "; ".join(parts) or "no claim judged"
 
 
@@ -216,3 +220,130 @@ def would_decide(verdict: Verdict) -> str:
         return ""
     about = "" if verdict.effect.needed is None else "about "
     return f"{about}{seeds} seeds in all would decide"
+
+
+@dataclass(frozen=True)
+class Tally:
+    """A family's claims by outcome.
+
+    tested: those that rest on comparisons over seeds. decided: of them, reproduced or contradicted;
+    surviving: likewise after Holm's correction for all that were tested. possible: how many could
+    survive at most, if every seed spoke as clearly as can be. seeds: how many tests have, in
+    ascending order. enough: the fewest seeds of every test with which all could survive; None where
+    `MOST_SEEDS` are too few.
+    """
+
+    outcomes: Counter[str]
+    tested: int
+    decided: int
+    surviving: int
+    possible: int
+    seeds: tuple[int, ...]
+    enough: int | None
+
+    @property
+    def claims(self) -> int:
+        return self.outcomes.total()
+
+    @property
+    def tests(self) -> list[str]:
+        """The cells below `_TESTS`."""
+        numbers = [str(number) for number in (self.tested, self.decided, self.surviving)]
+        if not self.tested:
+            return [*numbers, "–", "–"]
+        return [*numbers, str(self.possible), str(self.enough or f"over {MOST_SEEDS}")]
+
+
+def tally(verdicts: Sequence[Verdict]) -> Tally:
+    """The tally of a family; verdicts: of claims and their cases."""
+    found = [whole for whole, _ in under_test(verdicts)]
+    decided = [each for each in found if each.outcome in DECIDED]
+    tested = {whole.claim for whole in found}
+    effects = [each.effect for each in verdicts if each.effect and each.claim in tested]
+    numbers = range(1, MOST_SEEDS + 1)
+    return Tally(
+        outcomes=Counter[str](whole.outcome for whole in whole_claims(verdicts)),
+        tested=len(found),
+        decided=len(decided),
+        surviving=len(surviving(verdicts)),
+        possible=_possible(verdicts),
+        seeds=tuple(sorted({effect.seeds for effect in effects if not effect.exact})),
+        enough=next((n for n in numbers if _possible(verdicts, n) == len(found)), None),
+    )
+
+
+def _possible(verdicts: Sequence[Verdict], seeds: int | None = None) -> int:
+    """Count tested claims that can survive at most; seeds: of every test, in place of its own."""
+    both = (
+        under_test([_as_clear_as_can_be(verdict, outcome, seeds) for verdict in verdicts])
+        for outcome in DECIDED
+    )
+    smallest = [min(p for _, p in same) for same in zip(*both, strict=True)]
+    return sum(p <= SIGNIFICANCE for p in holm(smallest))
+
+
+def _as_clear_as_can_be(verdict: Verdict, outcome: Outcome, seeds: int | None) -> Verdict:
+    """The verdict if all its seeds agreed; that p rises with looks at it is left out."""
+    if verdict.outcome in ("not testable", "compatible", "incompatible"):
+        return verdict
+    effect = verdict.effect
+    if effect is not None and not effect.exact:
+        # The smallest p of the sign test is that of seeds which all agree.
+        effect = replace(effect, p=0.5 ** (effect.seeds if seeds is None else seeds))
+    return replace(verdict, outcome=outcome, effect=effect)
+
+
+def families(verdicts: Sequence[Verdict]) -> dict[tuple[str, str], list[Verdict]]:
+    """Verdicts by paper and question, papers in their order, their own claims first."""
+    papers = dict.fromkeys(verdict.paper for verdict in verdicts)
+    found = {
+        (paper, question): [
+            verdict
+            for verdict in verdicts
+            if (verdict.paper, verdict.question) == (paper, question)
+        ]
+        for paper in papers
+        for question in QUESTIONS
+    }
+    return {family: own for family, own in found.items() if own}
+
+
+def family_name(paper: str, question: str) -> str:
+    """Name of a family, for tables and headings."""
+    return f"{OF_NO_PAPER if paper == OURS else paper}, {QUESTIONS[question]}"
+
+
+def tally_table(tallies: Mapping[str, Tally]) -> tuple[list[str], list[list[str]]]:
+    """Heads of columns without that of names, and a row for each name, which stands first.
+
+    Outcomes that none of the tallies has are left out.
+    """
+    occurring = [kind for kind in OUTCOMES if any(each.outcomes[kind] for each in tallies.values())]
+    rows = [
+        [name, str(own.claims), *(str(own.outcomes[kind]) for kind in occurring), *own.tests]
+        for name, own in tallies.items()
+    ]
+    return ["claims", *occurring, *_TESTS], rows
+
+
+def format_correction(tally: Tally) -> str:
+    """Describe what is left after Holm's correction, and could be; empty without tests."""
+    if not tally.tested:
+        return ""
+    if not tally.decided:
+        return f"no claim is decided, of {tally.tested} tested over seeds."
+    left = (
+        f"after Holm's correction for {tally.tested} test{'s' * (tally.tested != 1)}, "
+        f"{tally.surviving} of {tally.decided} decided claim{'s' * (tally.decided != 1)} "
+        f"remain{'s' * (tally.surviving == 1)}."
+    )
+    if tally.possible == tally.tested:
+        return left
+    fewest, most = tally.seeds[0], tally.seeds[-1]
+    seeds = str(most) if fewest == most else f"{fewest} to {most}"
+    smallest = f"(smallest p 1/{2**fewest})"
+    if tally.possible:
+        enough = f"; {tally.enough} would do for all" if tally.enough else ""
+        return f"{left} With {seeds} seeds at most {tally.possible} can {smallest}{enough}."
+    enough = f"; {tally.enough} would do" if tally.enough else ""
+    return f"{left} {seeds} seeds are too few for any to {smallest}{enough}."

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from fedatlas.evaluation.comparing import common_delta
-from fedatlas.evaluation.study_files import (
+from fedatlas.evaluation.tables import (
     KNOWN,
     LATE,
     MASKED,
@@ -56,7 +56,7 @@ def compose_budgets(title: str, run_titles: Mapping[str, str], budgets: xr.Datas
     """A panel by iteration and one by horizon; one for δ if a run spends any, one for drift.
 
     The last panel shows the noise that gathers in the agents' mean, whatever the gradients.
-    budgets: as `studies.budgets.compute_budgets` returns them.
+    budgets: as `studies.budgets.budgets_of_runs` returns them.
     """
     panels = [
         panel

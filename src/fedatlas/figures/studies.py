@@ -11,7 +11,7 @@ import numpy as np
 from fedatlas.evaluation.costs import Trace, column
 from fedatlas.evaluation.levels import diverged
 from fedatlas.evaluation.selection import Traces
-from fedatlas.evaluation.study_files import StationaryPoint, Surface, read_surface
+from fedatlas.evaluation.tables import StationaryPoint, Surface, read_surface
 from fedatlas.figures.style import (
     DASHED,
     colours,
@@ -82,7 +82,7 @@ def compose_theory(
     as printed are dotted, corrected ones and those with constants of their proofs dashed. Runs that
     theorems bound in another panel only are left out of a panel. Where theorems are about the end
     of runs, a last panel has all ends against their iterations. rows: as
-    `studies.theory.tabulate_theory` makes them.
+    `studies.theory.theorems_of_runs` makes them.
     """
     drawn = [row for row in rows if row.covered and row.promised is not None]
     shown = dict.fromkeys(row.bounds for row in drawn or rows if row.bounds)

@@ -15,11 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedatlas.evaluation.evidence import MARKS, capital, in_full, in_short
-from fedatlas.evaluation.tallies import CORRECTION, families, family_name, tally, tally_table
 from fedatlas.evaluation.verdicts import (
+    CORRECTION,
     Verdict,
     cases_of,
+    families,
+    family_name,
     read_verdicts,
+    tally,
+    tally_table,
     verdict_summary,
     verdicts_to_csv,
     whole_claims,

@@ -17,7 +17,7 @@ from fedatlas.evaluation.claims.tried_value import TriedValueTest
 from fedatlas.evaluation.costs import column
 from fedatlas.evaluation.evidence import capital, target_name, unit_of
 from fedatlas.evaluation.levels import common_target, diverged, log_target, value_at
-from fedatlas.evaluation.study_files import budgets_of, read_budgets
+from fedatlas.evaluation.tables import budgets_of, read_budgets
 from fedatlas.figures.kinds.convergence import ConvergenceFigure
 from fedatlas.markdown import code, counted, item, paragraph, table, text
 from fedatlas.pages.scope import SelectedExperiment

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 from fedatlas.data.datasets import Dataset
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.comma_separated import parse_rows, to_csv
 from fedatlas.evaluation.evidence import format_outcomes
+from fedatlas.evaluation.tables import parse_rows, row_parser, to_csv
 from fedatlas.evaluation.verdicts import read_verdicts, whole_claims
 from fedatlas.markdown import code, link, paragraph, table, text
 from fedatlas.schema.claims import Outcome
@@ -42,19 +42,15 @@ class KeptVerdict(NamedTuple):
 
     experiment: str
     claim: str
-    outcome: str
+    outcome: Outcome
     judged: str
 
 
 def read_kept(path: Path) -> list[KeptVerdict]:
     """The rows of verdicts.csv; none if there is no such file. FedatlasError for a damaged one."""
-    return parse_rows(path, KeptVerdict._fields, _kept) if path.exists() else []
-
-
-def _kept(row: Mapping[str, str]) -> KeptVerdict:
-    if row["outcome"] not in get_args(Outcome):
-        raise ValueError(f"outcome '{row['outcome']}' is none of {', '.join(get_args(Outcome))}")
-    return KeptVerdict(**row)
+    if not path.exists():
+        return []
+    return parse_rows(path, KeptVerdict._fields, row_parser(KeptVerdict))
 
 
 def kept_to_csv(kept: Sequence[KeptVerdict]) -> str:

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from fedatlas.evaluation.comma_separated import to_csv
 from fedatlas.evaluation.costs import Trace, cost_axis, is_counted
 from fedatlas.evaluation.levels import above_start, diverged
 from fedatlas.evaluation.selection import Choice, Traces
 from fedatlas.evaluation.steps import read_choices, read_runs
+from fedatlas.evaluation.tables import to_csv
 from fedatlas.files import write_text
 from fedatlas.schema.quantities import AXES, MEASUREMENTS
 

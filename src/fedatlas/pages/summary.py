@@ -6,13 +6,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.comma_separated import read_rows
 from fedatlas.evaluation.evidence import MARKS, capital, format_outcomes, in_short
-from fedatlas.evaluation.tallies import CORRECTION, OF_NO_PAPER, QUESTIONS, tally, tally_table
+from fedatlas.evaluation.tables import read_rows
 from fedatlas.evaluation.verdicts import (
+    CORRECTION,
+    OF_NO_PAPER,
+    QUESTIONS,
     Verdict,
     cases_of,
     read_verdicts,
+    tally,
+    tally_table,
     verdict_summary,
     whole_claims,
     would_decide,

@@ -9,10 +9,19 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from fedatlas.evaluation.comma_separated import read_rows
 from fedatlas.evaluation.evidence import format_needed, format_outcomes, in_short
-from fedatlas.evaluation.tallies import QUESTIONS, families, family_name, format_correction, tally
-from fedatlas.evaluation.verdicts import Verdict, cases_of, read_verdicts, whole_claims
+from fedatlas.evaluation.tables import read_rows
+from fedatlas.evaluation.verdicts import (
+    QUESTIONS,
+    Verdict,
+    cases_of,
+    families,
+    family_name,
+    format_correction,
+    read_verdicts,
+    tally,
+    whole_claims,
+)
 from fedatlas.plain_text import cell, say_on
 from fedatlas.plan.build import group_of
 from fedatlas.schema.claims import Effect

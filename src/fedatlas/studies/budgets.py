@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,14 +11,17 @@ import xarray as xr
 from fedatlas.algorithms import build_algorithm
 from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.study_files import BUDGETS_FORMAT as FORMAT
+from fedatlas.evaluation.tables import BUDGETS_FORMAT as FORMAT
+from fedatlas.evaluation.tables import to_csv
 from fedatlas.federations.decentralised import DecentralisedAlgorithm
+from fedatlas.files import write_text
 from fedatlas.privacy.accountants import Budget, PrivacyContext
 from fedatlas.privacy.conditions import Condition
 from fedatlas.privacy.drift import NoiseModel, Place, single_noise, tracking_noise
 from fedatlas.privacy.schemes import S1, S2
 from fedatlas.schema.runs import RunSpec
 from fedatlas.schema.studies import BudgetStudy
+from fedatlas.store.netcdf import write_netcdf
 
 #: Name of a method that sends models → where its noise lies, and the variance of a number's.
 #: Methods do not say it themselves: their files are part of what traces depend on. They are not
@@ -41,7 +45,7 @@ _SINGLE: Mapping[str, tuple[Place, Callable[[Any], float]]] = {
 
 
 def noise_model(spec: RunSpec, iterations: int) -> NoiseModel | None:
-    """How noise enters the updates of a run's method; None of methods that are not listed here."""
+    """The way in which noise enters a run's updates; None for methods that are not listed here."""
     algorithm, (states, trackers) = build_algorithm(spec), spec.graph_weights
     if isinstance(algorithm, DpGradientTracking):
         assert trackers is not None
@@ -68,7 +72,7 @@ CONDITION_COLUMNS = ["run", *(field.name for field in fields(Condition))]
 _DRIFT = "noise gathered in x̄ by the end, standard deviation of a number"
 
 
-def compute_budgets(specs: Sequence[RunSpec], study: BudgetStudy) -> xr.Dataset:
+def budgets_of_runs(specs: Sequence[RunSpec], study: BudgetStudy) -> xr.Dataset:
     """Budgets of the runs that account for privacy, a `case` for each run and accounting.
 
     Variables: epsilon, delta (case, iteration) after each iteration of the run as it is;
@@ -189,3 +193,11 @@ def _private(spec: RunSpec, study: BudgetStudy) -> tuple[DecentralisedAlgorithm,
     algorithm = build_algorithm(spec)
     assert isinstance(algorithm, DecentralisedAlgorithm)  # as the run has graphs
     return algorithm, PrivacyContext(study.samples, study.dimension, *spec.graph_weights)
+
+
+def compute_budgets(
+    budgets: BudgetStudy, runs: list[RunSpec], output: Path, conditions: Path
+) -> None:
+    """Compute what runs spend of privacy, and list theorems' conditions; nothing is trained."""
+    write_netcdf(budgets_of_runs(runs, budgets), output)
+    write_text(conditions, to_csv(tabulate_conditions(runs, budgets), CONDITION_COLUMNS))

@@ -8,8 +8,10 @@ at a gradient of 0, within the tolerance, has found a stationary point; plateaus
 search proves that there are no others.
 """
 
+import logging
 from collections.abc import Callable
 from itertools import product
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -20,11 +22,19 @@ from torch.func import functional_call, vmap
 
 from fedatlas.architectures import architecture
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.study_files import Classification, StationaryPoint, Surface
+from fedatlas.evaluation.tables import (
+    Classification,
+    StationaryPoint,
+    Surface,
+    describe_point,
+    write_surface,
+)
 from fedatlas.federations.min_max.engine import AucLoss, Auxiliary, positive_rate
-from fedatlas.federations.shards import ClientSamples
+from fedatlas.federations.shards import ClientSamples, read_shard
 from fedatlas.schema.objectives import AucObjective
 from fedatlas.schema.studies import Landscape
+
+log = logging.getLogger(__name__)
 
 #: Largest gradient norm of a stationary point. Searches for other than degenerate points end far
 #: below it.
@@ -245,3 +255,16 @@ def _described(surface: AucSurface, members: list[_Found], lowest: float) -> Sta
         starts=len(members),
         points=[group[0].m.tolist() for group in _grouped(members, _are_one_place)],
     )
+
+
+def compute_landscape(
+    rows: Path, objective: AucObjective, landscape: Landscape, output: Path
+) -> None:
+    """Compute the loss surface of a network with two parameters and its stationary points.
+
+    rows: the shard file of all clients.
+    """
+    surface = explore(AucSurface(read_shard(rows), objective), landscape)
+    write_surface(surface, output)
+    for point in surface.stationary_points:
+        log.info("%s", describe_point(point))

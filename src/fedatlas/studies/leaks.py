@@ -18,16 +18,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
 
+from fedatlas.evaluation.tables import to_csv
 from fedatlas.federations.vertical.secure_sum import (
     AggregationTree,
     Trees,
     collusion,
     two_trees,
 )
+from fedatlas.files import write_text
 from fedatlas.schema.objectives import LinearObjective, Loss
 
 _RECOVERED = 1e-9  # a label within this of the truth is recovered
@@ -92,22 +95,19 @@ def labels_at_zero(loss: Loss, derivatives: np.ndarray) -> np.ndarray:
     return -2.0 * derivatives / (1.0 + np.sqrt(np.maximum(1.0 - 2.0 * derivatives**2, 0.0)))
 
 
-class Recovery(NamedTuple):
-    """Share of labels recovered within 1e-9, and the root mean square error over all labels."""
+def labels_from_first_snapshot(
+    loss: Loss, derivatives: np.ndarray, labels: np.ndarray
+) -> tuple[float, float]:
+    """Share of labels that ϑ at w = 0 tells within 1e-9, and the root mean square error of all.
 
-    share: float
-    rmse: float
-
-
-def labels_from_first_snapshot(loss: Loss, derivatives: np.ndarray, labels: np.ndarray) -> Recovery:
-    """How well ϑ at w = 0 tells labels; SVRG and SAGA send it for every sample at the start."""
+    SVRG and SAGA send it for every sample at the start.
+    """
     errors = labels_at_zero(loss, derivatives) - labels
-    recovered = np.abs(errors) <= _RECOVERED
-    return Recovery(float(recovered.mean()), float(np.sqrt(np.mean(errors**2))))
+    return float(np.mean(np.abs(errors) <= _RECOVERED)), float(np.sqrt(np.mean(errors**2)))
 
 
 class Groups(NamedTuple):
-    """How many groups of `size` colluders there are, and how many of them unmask a share.
+    """Numbers of groups of `size` colluders, and of those that unmask a share.
 
     largest: the most shares that one group unmasks. example: the first group that unmasks a share,
     such as "1 and 2 unmask 3 in sums of 0", or empty.
@@ -217,17 +217,17 @@ def _score_finding(sent: np.ndarray, margins: np.ndarray) -> AttackResult:
 
 
 def _snapshot_finding(loss: Loss, sent: np.ndarray, labels: np.ndarray) -> AttackResult:
-    recovery = labels_from_first_snapshot(loss, sent, labels)
+    share, rmse = labels_from_first_snapshot(loss, sent, labels)
     either = " (y or 2/y if some exceed √2 in size)" if loss is Loss.ROBUST else ""
     return AttackResult(
         attack="ϑ of all samples at the start, sent by SVRG and SAGA",
         who="any passive party",
         learns=f"labels{either}",
         assumes=_FALLING if loss is Loss.LOGISTIC else _FORM,
-        measured=f"share recovered within {_RECOVERED:g} (RMSE over all: {recovery.rmse:.3g})",
-        value=recovery.share,
+        measured=f"share recovered within {_RECOVERED:g} (RMSE over all: {rmse:.3g})",
+        value=share,
         paper_claim=_LABELS_ARE_SAFE,
-        verdict=_verdict(survives=recovery.share == 0),
+        verdict=_verdict(survives=share == 0),
     )
 
 
@@ -326,7 +326,7 @@ def _row(parties: int, colluders: int, trees: str, masks: str) -> GroupRow:
 
 @cache
 def _unmasked(parties: int, places: frozenset[int], masks: str) -> int:
-    """How many shares colluders at these places of the pair of party 0 unmask."""
+    """Number of shares that colluders at these places of the pair of party 0 unmask."""
     return len(collusion(two_trees(parties), places, reused_masks=masks == REUSED).shares)
 
 
@@ -459,3 +459,9 @@ def _merged(parties: int, random: np.random.Generator) -> _Steps:
 
 def _tree(parties: int, steps: _Steps) -> AggregationTree:
     return AggregationTree(parties, tuple((step,) for step in steps))
+
+
+def tabulate_collusion(output: Path, pairs: Path) -> None:
+    """Tabulate which groups of parties unmask shares, and what Definition 4 of VFB² is worth."""
+    write_text(output, to_csv([row._asdict() for row in tabulate_groups()]))
+    write_text(pairs, to_csv([row._asdict() for row in tabulate_pairs()]))

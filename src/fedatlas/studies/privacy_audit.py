@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import combinations
 from math import inf, log
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -26,8 +27,9 @@ from fedatlas.arithmetic.randomness import Draws, RoundRandom
 from fedatlas.arithmetic.samples import Clipping
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparison import CONFIDENCE
-from fedatlas.evaluation.study_files import REFUTED
+from fedatlas.evaluation.tables import REFUTED, to_csv
 from fedatlas.federations.decentralised.graph import GraphCounters, Links
+from fedatlas.files import write_text
 from fedatlas.privacy.accountants import PrivacyContext, smooth_lemma_2
 from fedatlas.privacy.adjacent_runs import (
     ChangedAgent,
@@ -443,3 +445,8 @@ class _Audit:
 def _above(claimed: float) -> float:
     """The least ε that is more than claimed, sums in another order being the same."""
     return claimed * (1 + 1e-9)
+
+
+def attack_budgets(privacy_audit: PrivacyAudit, runs: list[RunSpec], output: Path) -> None:
+    """Hold what runs claim of privacy against pairs of data sets of a tiny problem."""
+    write_text(output, to_csv(tabulate_pairs(runs, privacy_audit)))

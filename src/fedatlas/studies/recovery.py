@@ -26,12 +26,13 @@ Attacks on a small problem of real rows, by what is seen:
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from fedatlas.evaluation.study_files import (
+from fedatlas.evaluation.tables import (
     FIRST,
     KNOWN,
     LATE,
@@ -41,12 +42,14 @@ from fedatlas.evaluation.study_files import (
     SUMS,
     UNKNOWN,
     RecoveryRow,
+    to_csv,
 )
 from fedatlas.federations.vertical.secure_sum import Ring
 from fedatlas.federations.vertical.shards import PartyRows
+from fedatlas.files import write_text
 from fedatlas.schema.network_model import RealMasks, RingMasks
 from fedatlas.schema.objectives import LinearObjective, Loss, Regulariser
-from fedatlas.studies.leaks import AttackResult, derivatives, labels_at_zero
+from fedatlas.studies.leaks import AttackResult, derivatives, find_leaks, labels_at_zero
 
 _SAMPLES, _MOST_FEATURES = 128, 64
 _PRECISION = 1e-13  # of float64, in singular values over the largest
@@ -466,3 +469,24 @@ def _finding(
         paper_claim=claim,
         verdict="does not stand" if value < _RECOVERED else "stands",
     )
+
+
+def tabulate_leaks(
+    rows: list[Path], objective: LinearObjective, output: Path, recovery: Path
+) -> None:
+    """Tabulate what curious or colluding parties learn from a vertical method's messages.
+
+    rows: the files of all parties, in order. recovery: the table of attacks on histories.
+    """
+    from fedatlas.federations.vertical.shards import read_party_shards
+    from fedatlas.training.solver import solve
+
+    data = read_party_shards(rows)
+    train, active = data.train, data.metadata["partition"]["active"]
+    w, _ = solve(train, objective)
+    label = train.label
+    findings = find_leaks(objective, label, 0 * label, train.features @ w, train.parties, active)
+    recovered = tabulate_recovery(SmallProblem.of(train, objective))
+    write_text(recovery, to_csv([row._asdict() for row in recovered]))
+    findings += summarised(recovered)
+    write_text(output, to_csv([asdict(finding) for finding in findings]))

@@ -10,11 +10,14 @@ import numpy as np
 
 from fedatlas.algorithms import build_algorithm
 from fedatlas.errors import FedatlasError, error_context
-from fedatlas.evaluation.comma_separated import parse_rows
 from fedatlas.evaluation.costs import Trace, column, specification
 from fedatlas.evaluation.levels import diverged, running_means
+from fedatlas.evaluation.steps import read_runs
+from fedatlas.evaluation.tables import parse_rows, row_parser, to_csv
 from fedatlas.federations.context import shard_files
 from fedatlas.federations.shards import read_shard
+from fedatlas.files import write_text
+from fedatlas.plain_text import say
 from fedatlas.schema.federation import federation_of
 from fedatlas.schema.objectives import AucObjective, LinearObjective, PolyakObjective
 from fedatlas.schema.runs import RunSpec
@@ -82,7 +85,7 @@ class Row:
     optimum: float | None = None
 
     def bound(self, costs: np.ndarray) -> np.ndarray:
-        """What is promised at these costs; its epochs rise with the cost."""
+        """The promised bounds at these costs; epochs rise with the cost."""
         assert self.promised is not None and self.epochs and self.spent
         epochs = costs * (self.epochs / self.spent)
         shape = (part or 0.0 for part in (self.constant, self.start, self.contraction, self.floor))
@@ -112,7 +115,7 @@ def bounded_values(trace: Trace, quantity: str, optimum: float | None = None) ->
     return np.where(diverged(trace)[:, None], np.inf, values)
 
 
-def tabulate_theory(
+def theorems_of_runs(
     traces: Mapping[str, Mapping[str, Trace]], shards: Path
 ) -> list[dict[str, object]]:
     """A row for each run, point and theorem on its method.
@@ -225,14 +228,16 @@ def _row(
 
 def read_theory(path: Path) -> list[Row]:
     """The table back; FedatlasError names a file with other columns or contents."""
-    return parse_rows(path, COLUMNS, _parsed)
+    return parse_rows(path, COLUMNS, row_parser(Row))
 
 
-def _parsed(row: Mapping[str, str]) -> Row:
-    texts = {"run", "point", "theorem", "version", "lacks", "note", "bounds", "cost", "counted"}
-    values: dict[str, Any] = {
-        name: row[name] if name in texts else float(row[name]) if row[name] else None
-        for name in COLUMNS
-        if name != "covered"
-    }
-    return Row(**values, covered=row["covered"] == "True")
+def tabulate_theory(traces: Path, shards: Path, output: Path) -> None:
+    """Tabulate which theorems cover runs, by how much steps exceed them, what they promise.
+
+    traces: an experiment's, in one file. shards: the folder of all shards. Each row of the table
+    names its theorem.
+    """
+    rows = theorems_of_runs(read_runs(traces), shards)
+    write_text(output, to_csv(rows, COLUMNS))
+    if not rows:
+        say(f"{output}: no theorem is known here of the methods of these runs")

@@ -9,13 +9,14 @@ A round ends with nothing under way, as processes end it; here the simulation re
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.tables import to_csv
 from fedatlas.federations.context import shard_files
 from fedatlas.federations.parties.group import PartyGroup
 from fedatlas.federations.parties.messages import TIMED
@@ -29,6 +30,7 @@ from fedatlas.federations.vertical.problem import (
     UpdateRule,
 )
 from fedatlas.federations.vertical.shards import PartySamples, read_party_shards
+from fedatlas.files import canonical_json, write_text
 from fedatlas.schema.models import read_json
 from fedatlas.schema.network_model import NetworkModel
 from fedatlas.schema.studies import PartyValidation
@@ -244,3 +246,19 @@ def _simulated(
         *(tuple(seconds), tuple(values), tuple(np.bincount(lacked).tolist())),
         *(counters.read_delay_mean, counters.update_delay_mean),
     )
+
+
+def validate_parties(
+    validation: PartyValidation, shards: list[Path], output: Path, curves: Path, times: Path
+) -> None:
+    """Compare the simulated network with processes: times, staleness, speed-up.
+
+    shards: files of partitions, each with another number of parties. curves: all that was
+    measured, as JSON. times: single times of the most parties, asynchronous.
+    """
+    folders = list(dict.fromkeys(file.parent for file in shards))
+    pairs = compare_backends(folders, validation)
+    write_text(output, to_csv([asdict(row) for row in tabulate(pairs)]))
+    write_text(curves, canonical_json([asdict(pair) for pair in pairs]))
+    last = max((pair for pair in pairs if not pair.synchronous), key=lambda pair: pair.parties)
+    write_text(times, to_csv(single_times(last)))

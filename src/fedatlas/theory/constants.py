@@ -76,9 +76,9 @@ def constants_of(data: Any, objective: LinearObjective) -> Any:
 
 
 def samples_of_each(data: ClientSamples, who: str, told: str) -> int:
-    """How many samples every client holds; who, told: as a FedatlasError calls clients, theorems.
+    """Number of samples that every client holds; FedatlasError where they hold unequally many.
 
-    Raises FedatlasError where clients hold unequally many.
+    who, told: as the error calls clients and theorems.
     """
     sizes = np.unique(np.diff(data.offsets))
     if len(sizes) > 1:

@@ -90,7 +90,7 @@ LEAST = 1e-10
 
 @dataclass(frozen=True)
 class Course:
-    """How far a run came, in what theorems count.
+    """The course of a run, in what theorems count.
 
     rounds: of communication. reached: what of each of `QUANTITIES` was
     measured at the end. Of parties: dominated_updates, global_iterations (updates of blocks) and

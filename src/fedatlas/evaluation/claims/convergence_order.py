@@ -92,7 +92,7 @@ class ConvergenceOrderTest(EffectTest):
 
 
 class Fit(NamedTuple):
-    """How an exponential and a power law fit a seed's sub-optimality over its span.
+    """Fits of an exponential and a power law to a seed's sub-optimality over its span.
 
     advantage: how much smaller the exponential's root mean square residual is, in decades of it.
     """

@@ -26,7 +26,7 @@ from fedatlas.evaluation.comparison import together_of
 from fedatlas.evaluation.costs import Trace, column
 from fedatlas.evaluation.evidence import format_cost
 from fedatlas.evaluation.results import NotTestableError, Results
-from fedatlas.evaluation.study_files import budgets_of
+from fedatlas.evaluation.tables import budgets_of
 from fedatlas.schema.claims import CaseOutcome, Kind
 from fedatlas.schema.models import Model
 from fedatlas.schema.quantities import Cost, LargerIsBetter
@@ -175,11 +175,13 @@ class HighestTest(EffectTest):
         pair = {self.run: traces[0], self.among[place - 1]: traces[place]}
         case = self.compared(results, list(pair.values()), list(pair), found, self.measurement)
         case = replace(case, case=f"against {self.among[place - 1]}")
-        ends = {run: _typical_end(trace, self.measurement) for run, trace in pair.items()}
+        ends = {run: column(trace, self.measurement)[:, -1] for run, trace in pair.items()}
+        # Lost seeds are lowest.
+        ends = {run: np.where(np.isfinite(end), end, -np.inf) for run, end in ends.items()}
         untrained = [
-            f"{run} ends at {end:.3f}"
+            f"{run} ends at {np.median(end):.3f}"
             for run, end in ends.items()
-            if self.chance is not None and end < self.chance + _LEARNT
+            if self.chance is not None and np.median(end) < self.chance + _LEARNT
         ]
         if not untrained:
             return case
@@ -204,12 +206,6 @@ def _least_lead(
     least = np.argmin(np.nan_to_num(theirs - ours, nan=np.inf), axis=1)[:, None]
     own, other = (np.take_along_axis(values, least, axis=1)[:, 0] for values in (ours, theirs))
     return lost_apart(first, measurement, own), lost_apart(second, measurement, other)
-
-
-def _typical_end(trace: Trace, measurement: str) -> float:
-    """The median over seeds, lost ones being lowest."""
-    ends = column(trace, measurement)[:, -1]
-    return float(np.median(np.where(np.isfinite(ends), ends, -np.inf)))
 
 
 def _at(by_scale: Mapping[float, Sequence[CaseOutcome]], place: int, scale: float) -> CaseOutcome:

@@ -1,4 +1,4 @@
-"""How far one run is ahead of another, here and there."""
+"""Leads of one run over another, in two places."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -97,12 +97,12 @@ class LeadTest(EffectTest):
             for step, points in ends.items()
         }
         outcome = robustly(partial(self._at_steps, results, pairs), SHARES)
-        told = [
+        tuning = [
             f"at step {step:g}: {how}"
             for step, points in ends.items()
             if (how := results.tuning_at(points))
         ]
-        yield replace(outcome, evidence="; ".join([outcome.evidence, *told]))
+        yield replace(outcome, evidence="; ".join([outcome.evidence, *tuning]))
 
     def _under_costs(self, results: Results, traces: Sequence[Trace], share: float) -> CaseOutcome:
         found = []
@@ -116,20 +116,13 @@ class LeadTest(EffectTest):
     def _at_steps(
         self, results: Results, pairs: Mapping[float, Sequence[Trace]], share: float
     ) -> CaseOutcome:
-        start, budget = shared_range(
-            [trace for pair in pairs.values() for trace in pair], self.cost
-        )
-        if share * budget <= start:
-            raise NotTestableError("one run has no record before the time of comparison")
-        found = [
-            by_cost(pair, self.measurement, self.cost, share * budget, results.window)
-            for pair in pairs.values()
-        ]
-        named = [
-            each._replace(subject=f"{each.subject} at effective step {step:g}")
-            for step, each in zip(pairs, found, strict=True)
-        ]
-        return self._widened(results, list(pairs.values()), named)
+        traces = [trace for pair in pairs.values() for trace in pair]
+        _, budget = shared_range(traces, self.cost, share)
+        found = []
+        for step, pair in pairs.items():
+            own = by_cost(pair, self.measurement, self.cost, budget, results.window)
+            found.append(own._replace(subject=f"{own.subject} at effective step {step:g}"))
+        return self._widened(results, list(pairs.values()), found)
 
     def _widened(
         self, results: Results, pairs: Sequence[Sequence[Trace]], found: Sequence[Measured]
@@ -149,7 +142,7 @@ class LeadTest(EffectTest):
         with np.errstate(invalid="ignore"):
             gaps = np.where(unknown, 0.0, leads[1] - leads[0])
         outcome, effect = results.compare(gaps, self.criterion, self.unit, traces, self.measurement)
-        told = "; ".join(
+        levels = "; ".join(
             f"{each.subject}: "
             + ", ".join(
                 format_ends(run, values, self.unit, self.measurement)
@@ -161,4 +154,4 @@ class LeadTest(EffectTest):
         if self.unit == "decades":
             gap = format_effect(effect, f"ratio of {self.measurement}", "", "")
         rows = results.of_test_rows(traces, self.measurement)
-        return CaseOutcome("", outcome, f"{told}; {gap}; {counts(effect)}{rows}", effect)
+        return CaseOutcome("", outcome, f"{levels}; {gap}; {counts(effect)}{rows}", effect)

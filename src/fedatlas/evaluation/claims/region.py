@@ -83,7 +83,7 @@ class RegionTest(Lines, ClaimTest):
                 raise ValueError(f"cell '{name}': {error}") from None
 
     def lines(self, selected: Callable[..., list[Trace]]) -> Iterator[Line]:
-        """Those of all cells, by their names."""
+        """Lines of all cells, by their names."""
         for name, test in self.cells.items():
             assert isinstance(test, Lines)  # as has_slopes says
             for line in test.lines(selected):

@@ -12,7 +12,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparing import common_delta, format_delta, why_no_common_delta
 from fedatlas.evaluation.comparison import CONFIDENCE, ROUNDING
 from fedatlas.evaluation.results import Results
-from fedatlas.evaluation.study_files import REFUTED, Classification, budgets_of, describe_point
+from fedatlas.evaluation.tables import REFUTED, Classification, budgets_of, describe_point
 from fedatlas.schema.claims import CaseOutcome, ClaimTest, Kind
 
 if TYPE_CHECKING:

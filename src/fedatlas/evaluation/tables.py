@@ -1,24 +1,30 @@
-"""Files of studies: a loss surface, budgets, attacks, leaks, and what histories reveal."""
+"""Tables and files of studies and verdicts: how they are written and read."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.comma_separated import parse_rows, read_rows
 from fedatlas.files import write_text
 
 if TYPE_CHECKING:
     import xarray as xr
 
+R = TypeVar("R")
+_REMEDY = "Name another file; if it is a result, move it away and run again."
+
 BUDGETS_FORMAT = "fedatlas budgets 2"
-#: Columns of the table of pairs of data sets, which `studies.lemma_3` writes.
+#: Columns of the table of pairs of data sets, which `studies.privacy_audit` writes.
 ATTACKS_COLUMNS = (
     *("run", "case", "samples", "drawn", "accounting", "claimed_epsilon", "pair_epsilon", "known"),
     *("refuted_below", "refuted_above", "audited_epsilon", "detected", "mistaken", "runs"),
@@ -38,6 +44,66 @@ REPEATS, FIRST, LATE = "masked shares, model at rest", "first ϑ", "ϑ from the 
 KNOWN, UNKNOWN = "known", "unknown"
 
 Classification = Literal["minimum", "saddle", "maximum", "degenerate"]
+
+
+def to_csv(rows: Sequence[Mapping[str, object]], columns: Sequence[str] | None = None) -> str:
+    """Rows as CSV text with a header; `columns` gives the header where there may be no row."""
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, columns or list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return stream.getvalue()
+
+
+def read_rows(path: Path, columns: Sequence[str] | None = None) -> list[dict[str, str]]:
+    """Read rows back; FedatlasError names a file without these columns or with broken rows."""
+    try:
+        with path.open(encoding="utf-8", newline="") as stream:
+            reader = csv.DictReader(stream)
+            if columns and tuple(reader.fieldnames or ()) != tuple(columns):
+                raise FedatlasError(f"{path}: expected the columns {', '.join(columns)}. {_REMEDY}")
+            rows = []
+            for row in reader:
+                # A row of another length has None for a key or for a value.
+                if None in row or None in row.values():
+                    raise FedatlasError(
+                        f"{path}: the row that ends in line {reader.line_num} is not whole. "
+                        f"{_REMEDY}"
+                    )
+                rows.append(row)
+            return rows
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise FedatlasError(f"{path}: cannot be read: {error}") from None
+
+
+def parse_rows(
+    path: Path, columns: Sequence[str], parse: Callable[[Mapping[str, str]], R]
+) -> list[R]:
+    """Rows as `parse` gives them; FedatlasError names a file for which it raises ValueError."""
+    rows = read_rows(path, columns)
+    try:
+        return [parse(row) for row in rows]
+    except ValueError as error:
+        raise FedatlasError(f"{path}: {error}. {_REMEDY}") from None
+
+
+def row_parser(kind: type[R]) -> Callable[[Mapping[str, str]], R]:
+    """Make rows named tuples or dataclasses; an empty cell is its field's default, if it has one.
+
+    The parser raises ValueError, which names a cell of another type.
+    """
+    adapter = TypeAdapter(kind)
+    optional = {name for name, of in signature(kind).parameters.items() if of.default != of.empty}
+
+    def parse(row: Mapping[str, str]) -> R:
+        cells = {name: text for name, text in row.items() if text or name not in optional}
+        try:
+            return adapter.validate_strings(cells)
+        except ValidationError as invalid:
+            wrong = invalid.errors()[0]
+            raise ValueError(f"{wrong['loc'][0]} '{wrong['input']}': {wrong['msg']}") from None
+
+    return parse
 
 
 @dataclass(frozen=True)
@@ -174,18 +240,6 @@ class RecoveryRow(NamedTuple):
     weight_error: float | None = None
 
 
-_RECOVERY_TEXTS = ("sees", "who", "masks", "order")
-_RECOVERY_ERRORS = ("error", "feature_error", "weight_error")
-
-
 def read_recovery(path: Path) -> list[RecoveryRow]:
     """The table back; FedatlasError names a file with other columns or contents."""
-    return parse_rows(path, RecoveryRow._fields, _recovery_row)
-
-
-def _recovery_row(row: Mapping[str, str]) -> RecoveryRow:
-    values: dict[str, Any] = {name: row[name] for name in _RECOVERY_TEXTS}
-    for name in RecoveryRow._fields[len(_RECOVERY_TEXTS) :]:
-        kind = float if name in _RECOVERY_ERRORS else int
-        values[name] = kind(row[name]) if row[name] else None
-    return RecoveryRow(**values)
+    return parse_rows(path, RecoveryRow._fields, row_parser(RecoveryRow))
