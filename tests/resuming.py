@@ -37,8 +37,8 @@ def train_until_killed(
 
 
 def files_of(policy: SeedPolicy) -> list[Path]:
-    """The files of seeds, results and checkpoints."""
-    return sorted(policy.folder.rglob("*.npz"))
+    """The files of seeds, results and checkpoints; not those that are being written."""
+    return sorted(policy.folder.rglob("[!.]*.npz"))
 
 
 def killed_and_resumed(

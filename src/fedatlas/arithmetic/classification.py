@@ -47,13 +47,15 @@ class Classification:
         """The share of samples that are predicted right."""
         return float((self.predictions(outputs) == targets).double().mean())
 
-    def qualities(self, outputs: torch.Tensor, targets: torch.Tensor) -> dict[str, float]:
-        """Accuracy, and what else suits the number of classes."""
-        found = {"accuracy": self.accuracy(outputs, targets)}
+    def qualities(
+        self, rows: str, outputs: torch.Tensor, targets: torch.Tensor
+    ) -> dict[str, float]:
+        """Accuracy, and what else suits the number of classes; rows: "train" or "test"."""
+        found = {f"{rows}_accuracy": self.accuracy(outputs, targets)}
         if self.outputs > TOP:
             best = outputs.topk(TOP, dim=-1).indices
             among = (best == targets.unsqueeze(-1)).any(-1)
-            found["top5_accuracy"] = float(among.double().mean())
+            found[f"{rows}_top5_accuracy"] = float(among.double().mean())
         return found
 
 
@@ -77,14 +79,16 @@ class _Binary(Classification):
     def predictions(self, outputs: torch.Tensor) -> torch.Tensor:
         return (outputs.squeeze(-1) > 0).long()
 
-    def qualities(self, outputs: torch.Tensor, targets: torch.Tensor) -> dict[str, float]:
+    def qualities(
+        self, rows: str, outputs: torch.Tensor, targets: torch.Tensor
+    ) -> dict[str, float]:
         predicted = self.predictions(outputs)
         # F1 = 2 · hits / (positives + predicted ones), 0 where there are neither.
         both = int(targets.sum() + predicted.sum())
         f1 = 2 * int((targets * predicted).sum()) / both if both else 0.0
-        found = {"accuracy": self.accuracy(outputs, targets), "f1": f1}
+        found = {f"{rows}_accuracy": self.accuracy(outputs, targets), f"{rows}_f1": f1}
         if 0 < int(targets.sum()) < len(targets):  # of one class alone there is nothing to rank
-            found["auroc"] = auroc(outputs.squeeze(-1), targets)
+            found[f"{rows}_auroc"] = auroc(outputs.squeeze(-1), targets)
         return found
 
 

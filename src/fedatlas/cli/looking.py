@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -16,6 +17,8 @@ from fedatlas.errors import FedatlasError, similar
 from fedatlas.extensions import projects
 from fedatlas.plain_text import say
 from fedatlas.schema.config import SEEDS_VARIABLE, home_expanded
+from fedatlas.schema.experiment_files import Head
+from fedatlas.schema.runs import RunSpec
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -51,19 +54,30 @@ def rehearse(
 ) -> None:
     """Check in a second, without data, that a method does what every method promises.
 
-    It is rehearsed as the first run of an experiment declares it.
+    It is rehearsed as a run of an experiment declares it.
     """
-    from fedatlas.plan.build import build_plan
     from fedatlas.training.rehearsal import rehearse_without_data
 
-    runs = build_plan(config, *projects()).runs.values()
-    found = [run for run in runs if run.algorithm == name and run.tuned_in is None]
-    if not found:
-        known = sorted({run.algorithm for run in runs})
-        raise FedatlasError(
-            f"no run of an experiment names the method '{name}'{similar(name, known)}: declare one"
-        )
-    say(rehearse_without_data(found[0]))
+    say(rehearse_without_data(_run_of(name, config)))
+
+
+def _run_of(algorithm: str, config: Path) -> RunSpec:
+    """A run of the method, from a file that names it if one does, the shortest first."""
+    from fedatlas.algorithms import algorithm_names
+    from fedatlas.plan.build import build_plan, heads_in
+
+    def order(head: Head) -> tuple[bool, bool, int]:
+        text = head.path.read_text(encoding="utf-8", errors="replace")
+        named = re.search(rf"\balgorithm: *{re.escape(algorithm)}\b", text)
+        return not named, algorithm not in text, len(text)
+
+    if algorithm not in (known := algorithm_names()):
+        raise FedatlasError(f"there is no method '{algorithm}'{similar(algorithm, known)}")
+    for head in sorted(heads_in(config, *projects()), key=order):
+        for run in build_plan(config, *projects(), names=[head.name]).runs.values():
+            if run.algorithm == algorithm and run.tuned_in is None:
+                return run
+    raise FedatlasError(f"no run of an experiment names the method '{algorithm}': declare one")
 
 
 def spec(

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 if TYPE_CHECKING:  # the workflow imports federations when it is parsed: keep libraries out of that
-    import torch
-
     from fedatlas.arithmetic.minibatches import Minibatches
 
 
@@ -30,27 +28,6 @@ class NumpyArrays:
     def repeated(self, array: Any, times: int) -> Any:
         """The array (…) repeated, (times, …), as a view."""
         return np.broadcast_to(array, (times, *array.shape))
-
-
-class TorchArrays:
-    """Engines whose arrays are tensors on their device."""
-
-    _device: torch.device
-
-    def array(self, values: np.ndarray) -> torch.Tensor:
-        """The values on the device."""
-        import torch
-
-        return torch.tensor(values, device=self._device)
-
-    def numpy(self, array: torch.Tensor) -> np.ndarray:
-        """The values as numpy; waits for the device."""
-        values: np.ndarray = array.cpu().numpy()
-        return values
-
-    def repeated(self, array: torch.Tensor, times: int) -> torch.Tensor:
-        """The array (…) repeated, (times, …), as a view."""
-        return array.expand(times, *array.shape)
 
 
 class FederatedEngine(NumpyArrays, ABC):

@@ -3,19 +3,17 @@
 import numpy as np
 import torch
 
-from fedatlas.architectures import checked_build
-from fedatlas.arithmetic.batched_network import BatchedNetwork
 from fedatlas.arithmetic.classification import classification
 from fedatlas.arithmetic.minibatches import Minibatches, loop_for
 from fedatlas.arithmetic.samples import Clipping
-from fedatlas.arithmetic.torch_device import DeviceSamples, Minibatch, TorchDraws, available
+from fedatlas.arithmetic.torch_device import Minibatch, TorchDraws, available
 from fedatlas.federations.decentralised.graph import GraphProblem
-from fedatlas.federations.parts import TorchArrays
 from fedatlas.federations.shards import ClientSamples
+from fedatlas.federations.torch_parts import NetworkOnDevice
 from fedatlas.schema.objectives import ClassificationObjective
 
 
-class ClassifyingAgents(TorchArrays, GraphProblem):
+class ClassifyingAgents(NetworkOnDevice, GraphProblem):
     """The engine of networks; its arrays are torch's, float32 unless told otherwise."""
 
     def __init__(
@@ -32,31 +30,21 @@ class ClassifyingAgents(TorchArrays, GraphProblem):
         rounds: how many there will be, of all seeds.
         """
         super().__init__(data, loop_for(rounds * data.clients))
-        self._device, self._dtype = available(device), dtype
-        self.draws = TorchDraws()
+        self.draws, place = TorchDraws(), available(device)
         self._loss = classification(
-            objective, data.metadata["dataset"], data.samples, data.test, self._device
+            objective, data.metadata["dataset"], data.samples, data.test, place
         )
-        shape = tuple(data.metadata["shape"] or ())
-        build = checked_build(objective.model, shape, self._loss.outputs, hidden=objective.hidden)
-        self.network = BatchedNetwork(build, self._device, dtype, vectorised)
+        self._load(
+            data, objective.model, self._loss.outputs, place, dtype, vectorised,
+            hidden=objective.hidden,
+        )  # fmt: skip
         self.dimension = self.network.dimension
-        self._train = DeviceSamples(data.samples, data.metadata, self._device, dtype)
         self._train_class = self._loss.targets(self._train.label)
         self._row_weights = self.array(data.row_weights)
-        self._test = None
-        if data.test is not None:
-            self._test = DeviceSamples(data.test, data.metadata, self._device, dtype)
-            self._test_class = self._loss.targets(self._test.label)
 
     def start(self, seed: int) -> torch.Tensor:
         """The network as it is initialised under a seed."""
         return self.network.initial(seed).repeat(self.agents, 1)
-
-    def array(self, values: np.ndarray) -> torch.Tensor:
-        """Numbers in the type of the models, except where they count."""
-        tensor = super().array(values)
-        return tensor.to(self._dtype) if tensor.is_floating_point() else tensor
 
     def _gradients(
         self, points: torch.Tensor, batch: Minibatches, clipping: Clipping | None
@@ -88,18 +76,13 @@ class ClassifyingAgents(TorchArrays, GraphProblem):
             "objective": float(self._row_weights @ losses),
             "disagreement": float(apart.square().mean().sqrt()),
         }
-        found = self._loss.qualities(outputs, self._train_class)
-        measured |= {f"train_{name}": value for name, value in found.items()}
+        measured |= self._loss.qualities("train", outputs, self._train_class)
         if self._test is not None:
-            found = self._loss.qualities(self._outputs(mean, self._test), self._test_class)
-            measured |= {f"test_{name}": value for name, value in found.items()}
+            classes = self._loss.targets(self._test.label)
+            measured |= self._loss.qualities("test", self._outputs(mean, self._test), classes)
             own = [
-                self._loss.accuracy(self._outputs(point, self._test), self._test_class)
-                for point in points
+                self._loss.accuracy(self._outputs(point, self._test), classes) for point in points
             ]
             measured["test_accuracy_of_agents"] = float(np.mean(own))
             measured["test_accuracy_of_worst_agent"] = min(own)
         return measured
-
-    def _outputs(self, point: torch.Tensor, samples: DeviceSamples) -> torch.Tensor:
-        return self.network.outputs(point, samples.at, len(samples))

@@ -16,8 +16,8 @@ from fedatlas.arithmetic.kernels.formulas import (
 from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.arithmetic.torch_device import available, in_blocks
 from fedatlas.federations.horizontal.problem import HorizontalProblem
-from fedatlas.federations.parts import TorchArrays
 from fedatlas.federations.shards import ClientSamples
+from fedatlas.federations.torch_parts import TorchArrays
 from fedatlas.schema.objectives import LinearObjective
 
 

@@ -18,15 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from fedatlas.architectures import checked_build
-from fedatlas.arithmetic.batched_network import BatchedNetwork
 from fedatlas.arithmetic.classification import auroc
 from fedatlas.arithmetic.minibatches import Minibatches
-from fedatlas.arithmetic.torch_device import DeviceSamples, Minibatch, available
+from fedatlas.arithmetic.torch_device import Minibatch, available
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.min_max.problem import MinMaxProblem, PrimalDual
-from fedatlas.federations.parts import TorchArrays
 from fedatlas.federations.shards import ClientSamples
+from fedatlas.federations.torch_parts import NetworkOnDevice
 from fedatlas.schema.objectives import AucObjective
 
 
@@ -113,7 +111,7 @@ def positive_rate(data: ClientSamples) -> float:
 _ROWS = 2_000
 
 
-class AucEngine(TorchArrays, MinMaxProblem):
+class AucEngine(NetworkOnDevice, MinMaxProblem):
     """Scores and gradients of all workers' minibatches at once."""
 
     def __init__(
@@ -130,19 +128,12 @@ class AucEngine(TorchArrays, MinMaxProblem):
         rounds: how many there will be, of all seeds.
         """
         super().__init__(data, rounds)
-        self._device, self._dtype = available(device), dtype
         self._sigmoid, self._stationarity = objective.scores == "sigmoid", objective.stationarity
-        shape = tuple(data.metadata["shape"] or ())
-        build = checked_build(objective.model, shape, 1)
-        self.network = BatchedNetwork(build, self._device, dtype, vectorised)
+        self._load(data, objective.model, 1, available(device), dtype, vectorised)
         _check_test_rows(data)
         self._loss = AucLoss(positive_rate(data))
-        self._train = DeviceSamples(data.samples, data.metadata, self._device, dtype)
         self._positive = self._train.label > 0
-        self._test = None
-        if data.test is not None:
-            self._test = DeviceSamples(data.test, data.metadata, self._device, dtype)
-        self._row_weights = self.array(data.row_weights).to(dtype)
+        self._row_weights = self.array(data.row_weights)
         self._last_inputs: tuple[Minibatches, Any] | None = None
 
     def start(self, seed: int) -> PrimalDual:
@@ -168,7 +159,7 @@ class AucEngine(TorchArrays, MinMaxProblem):
         # Worker by worker: all local samples at once may be most of the memory.
         h = torch.stack(
             [
-                self._scores(self._outputs(own, of_worker))
+                self._scores(self._outputs_of(own, of_worker))
                 for own, of_worker in zip(self._per_worker(theta), rows, strict=True)
             ]
         )
@@ -180,7 +171,7 @@ class AucEngine(TorchArrays, MinMaxProblem):
 
     def measure(self, point: PrimalDual) -> dict[str, float]:
         at = Auxiliary(point.theta[-2:-1], point.theta[-1:], point.w)
-        outputs, positive = self._all_outputs(point.theta, self._train), self._positive
+        outputs, positive = self._outputs(point.theta[:-2], self._train), self._positive
         h = self._scores(outputs)
         weights = self._row_weights.double()
         best = self._loss.best_dual(h.double(), positive, weights)
@@ -196,7 +187,7 @@ class AucEngine(TorchArrays, MinMaxProblem):
             gradient = self.primal_gradient(point.theta, best.to(self._dtype))
             measured["primal_gradient_norm"] = float(gradient.norm())
         if self._test is not None:
-            outputs = self._all_outputs(point.theta, self._test)
+            outputs = self._outputs(point.theta[:-2], self._test)
             measured |= self._qualities("test", outputs, self._test.label > 0, at)
         return measured
 
@@ -234,12 +225,9 @@ class AucEngine(TorchArrays, MinMaxProblem):
             slopes = slopes * h * (1 - h)
         return slopes.unsqueeze(-1)
 
-    def _outputs(self, theta: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    def _outputs_of(self, theta: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         """The network's outputs (n, 1) for these training rows (n,)."""
         return self.network.outputs(theta[:-2], lambda part: self._train.at(rows[part]), len(rows))
-
-    def _all_outputs(self, theta: torch.Tensor, samples: DeviceSamples) -> torch.Tensor:
-        return self.network.outputs(theta[:-2], samples.at, len(samples))
 
     def _qualities(
         self, rows: str, outputs: torch.Tensor, positive: torch.Tensor, at: Auxiliary
@@ -266,7 +254,7 @@ class AucEngine(TorchArrays, MinMaxProblem):
         if self._last_inputs is None or self._last_inputs[0] is not batch:
             rows, share = (self.array(part) for part in batch.padded())
             images = Minibatch(self._train, rows)
-            self._last_inputs = batch, (images, self._positive[rows], share.to(self._dtype))
+            self._last_inputs = batch, (images, self._positive[rows], share)
         inputs: tuple[Minibatch, torch.Tensor, torch.Tensor] = self._last_inputs[1]
         return inputs
 

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from fedatlas.architectures import checked_build
-from fedatlas.arithmetic.batched_network import BatchedNetwork, Pullback
+from fedatlas.arithmetic.batched_network import Pullback
 from fedatlas.arithmetic.classification import Classification, classification
-from fedatlas.arithmetic.torch_device import DeviceSamples, available
-from fedatlas.federations.parts import TorchArrays
+from fedatlas.arithmetic.torch_device import available
 from fedatlas.federations.shards import ClientSamples, TieredSamples, rows_by_client
 from fedatlas.federations.tiered.hubs import SiloModels, TieredProblem
+from fedatlas.federations.torch_parts import NetworkOnDevice, TorchArrays
 from fedatlas.schema.objectives import ClassificationObjective
 
 # Where a network takes many clients in one call, those of about equal minibatches share one, padded
@@ -60,18 +59,15 @@ class NetworkSilos(TorchArrays, TieredProblem):
         dtype: torch.dtype = torch.float32,
         vectorised: bool | None = None,
     ) -> None:
-        """Move all slices to the device; FedatlasError if labels are no classes.
-
-        vectorised: whether calls are for many clients; None lets device and sizes decide.
-        """
+        """Move all slices to the device; FedatlasError if labels are no classes."""
         super().__init__(data)
         self._device, first = available(device), data.silos[0]
         self._loss = classification(
             objective, first.metadata["dataset"], first.samples, first.test, self._device
         )
         self._silos = tuple(
-            _Silo(number, silo, place, objective, self._loss, self._device, dtype, vectorised)
-            for number, (silo, place) in enumerate(zip(data.silos, data.place, strict=True))
+            _Silo(silo, place, objective, self._loss, self._device, dtype, vectorised)
+            for silo, place in zip(data.silos, data.place, strict=True)
         )
 
     def start(self, seed: int) -> SiloModels:
@@ -94,21 +90,18 @@ class NetworkSilos(TorchArrays, TieredProblem):
             "objective": float(self._loss.losses(outputs, targets).double().mean()),
             "gradient_norm": float(torch.stack(squares).sum().sqrt()),
         }
-        found = self._loss.qualities(outputs, targets)
-        measured |= {f"train_{name}": value for name, value in found.items()}
+        measured |= self._loss.qualities("train", outputs, targets)
         if self._silos[0].has_test:
             outputs = torch.stack([silo.test_outputs(*model) for silo, *model in silos]).sum(0)
-            found = self._loss.qualities(outputs, self._silos[0].test_targets)
-            measured |= {f"test_{name}": value for name, value in found.items()}
+            measured |= self._loss.qualities("test", outputs, self._silos[0].test_targets)
         return measured
 
 
-class _Silo:
+class _Silo(NetworkOnDevice):
     """The slices of one silo and its network h_j."""
 
     def __init__(
         self,
-        number: int,
         data: ClientSamples,
         place: np.ndarray,
         objective: ClassificationObjective,
@@ -117,27 +110,20 @@ class _Silo:
         dtype: torch.dtype,
         vectorised: bool | None,
     ) -> None:
-        build = checked_build(
-            objective.model,
-            tuple(data.metadata["shape"] or ()),
-            loss.outputs,
-            hidden=objective.hidden,
-            batch_statistics=True,
-        )
-        self.network = BatchedNetwork(build, device, dtype, vectorised)
-        self._loss, self._dtype, self._device = loss, dtype, device
-        self._train = DeviceSamples(data.samples, data.metadata, device, dtype)
-        self._targets = loss.targets(self._train.label)
+        self._load(
+            data, objective.model, loss.outputs, device, dtype, vectorised,
+            hidden=objective.hidden, batch_statistics=True,
+        )  # fmt: skip
+        self._loss, self._targets = loss, loss.targets(self._train.label)
         self._row_of, self._offsets = place, data.offsets
         self._rows = torch.tensor(place, device=device)
-        self.has_test = data.test is not None
-        if data.test is not None:
-            self._test = DeviceSamples(data.test, data.metadata, device, dtype)
+        self.has_test = self._test is not None
+        if self._test is not None:
             self.test_targets = loss.targets(self._test.label)
 
     @property
     def train_targets(self) -> torch.Tensor:
-        """Of all training samples by ascending id, (M,)."""
+        """Targets of all training samples by ascending id, (M,)."""
         return self._targets[self._rows]
 
     def batch(self, samples: np.ndarray) -> _SiloBatch:
@@ -190,8 +176,7 @@ class _Silo:
 
     def train_outputs(self, weights: torch.Tensor, statistics: torch.Tensor) -> torch.Tensor:
         """Embeddings of all training samples by ascending id, (M, E)."""
-        stored = self.network.outputs(weights, self._train.at, len(self._train), statistics)
-        return stored[self._rows]
+        return self._outputs(weights, self._train, statistics)[self._rows]
 
     def gradient(
         self, weights: torch.Tensor, statistics: torch.Tensor, slopes: torch.Tensor
@@ -203,7 +188,8 @@ class _Silo:
 
     def test_outputs(self, weights: torch.Tensor, statistics: torch.Tensor) -> torch.Tensor:
         """Embeddings of all test samples, in their order, which is the same in all silos."""
-        return self.network.outputs(weights, self._test.at, len(self._test), statistics)
+        assert self._test is not None
+        return self._outputs(weights, self._test, statistics)
 
     def _together(self, sizes: np.ndarray, numbers: int) -> list[np.ndarray]:
         """Clients whose gradients are taken together, all that have samples.
