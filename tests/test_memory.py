@@ -196,6 +196,13 @@ def test_a_batch_that_is_asked_for_in_parts_is_not_kept_whole():
 )
 def test_what_is_about_memory(error, expected):
     assert is_shortage(error) is expected
+    try:
+        try:
+            raise error
+        except Exception:
+            raise OSError("Could not find/load shared object file") from None
+    except OSError as after:  # as of a library that could not be loaded
+        assert is_shortage(after) is expected
 
 
 LACKING = """

@@ -35,10 +35,27 @@ class NotReadNowError(FedatlasError):
 
 def is_shortage(error: BaseException) -> bool:
     """Whether memory, threads or open files ran out, which says nothing of what was read."""
+    return shortage_in(error) is not None
+
+
+def shortage_in(error: BaseException | None) -> BaseException | None:
+    """The error, or one before it, that says that memory, threads or open files ran out.
+
+    A library that cannot be loaded for want of memory may be reported as one that is not there.
+    """
     numbers = (errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE)
-    if isinstance(error, MemoryError) or getattr(error, "errno", None) in numbers:
-        return True
-    return any(sign in str(error).lower() for sign in _SHORTAGES)
+    while error is not None:
+        if isinstance(error, MemoryError) or getattr(error, "errno", None) in numbers:
+            return error
+        if any(sign in str(error).lower() for sign in _SHORTAGES):
+            return error
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, as one sentence without its full stop."""
+    return str(error).split("\n")[0].rstrip(".") or type(error).__name__
 
 
 # What libraries say that raise errors of their own: Arrow, HDF5, C++, torch, CUDA, the loader.

@@ -17,7 +17,7 @@ import typer
 
 from fedatlas import __version__
 from fedatlas.cli import looking, new, published, run, step
-from fedatlas.errors import FedatlasError, RunFailedError
+from fedatlas.errors import FedatlasError, RunFailedError, first_line, shortage_in
 from fedatlas.extensions import describe_place, open_projects
 from fedatlas.plain_text import printable, say
 from fedatlas.plan.places import find_projects
@@ -101,6 +101,10 @@ def main() -> None:
         say(f"error: {error}", to_errors=True)
         sys.exit(1)
     except Exception as error:
+        if short := shortage_in(error):
+            advice = "Give the process more memory"
+            say(f"error: ran out of memory: {first_line(short)}. {advice}", to_errors=True)
+            sys.exit(1)
         # Whoever wrote the method looks for its line, not for those of the loop that called it.
         told = str(error) if isinstance(error, RunFailedError) else describe_place(error)
         if told is None:

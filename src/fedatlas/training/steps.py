@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fedatlas.errors import FedatlasError, RunFailedError, is_shortage
+from fedatlas.errors import FedatlasError, RunFailedError, first_line, shortage_in
 from fedatlas.extensions import describe_place
 from fedatlas.files import canonical_json, date_to_now, require_writable
 from fedatlas.schema.config import DEVICE_VARIABLE, SEEDS_VARIABLE
@@ -161,12 +161,11 @@ def naming_run(run: str, device: str = "cpu") -> Iterator[None]:
         raise FedatlasError(f"{_place(run, error)}: {text}") from error
     except Exception as error:
         place = _place(run, error)
-        if is_shortage(error):
-            first = str(error).split("\n")[0].rstrip(".") or type(error).__name__
+        if short := shortage_in(error):
             raise FedatlasError(
-                f"{place}: ran out of memory on device '{device}': {first}. Give the job more "
-                "memory (mem_mb), take a device with more, or lower batch_size or the numbers of "
-                "clients"
+                f"{place}: ran out of memory on device '{device}': {first_line(short)}. Give the "
+                "job more memory (mem_mb), take a device with more, or lower batch_size or the "
+                "numbers of clients"
             ) from error
         text = describe_place(error) or f"{type(error).__name__}: {error}".removesuffix(": ")
         raise RunFailedError(f"{place}: {text}") from error
