@@ -354,18 +354,11 @@ def atlas_runs(
             f"runs: {', '.join(sorted(missing))} not found; there are {', '.join(known)}"
         )
     for paper, experiment, run in there:
-        if runs is None or run in runs or f"{experiment}/{run}" in runs:
-            yield from _points(atlas, paper, experiment, run, all_points)
-
-
-def _points(
-    atlas: Atlas, paper: str, experiment: str, run: str, all_points: bool
-) -> Iterator[AtlasRun]:
-    place = f"{paper}/{experiment}/{run}"
-    chosen = atlas.attributes(place)["selected"]
-    for point in atlas.names(place):
-        selected = chosen == point
-        if selected or all_points:
+        if not (runs is None or run in runs or f"{experiment}/{run}" in runs):
+            continue
+        place = f"{paper}/{experiment}/{run}"
+        chosen = atlas.attributes(place)["selected"]
+        for point in atlas.names(place) if all_points else [chosen] if chosen else []:
             trace = judged(atlas.dataset(f"{place}/{point}"))
             stale, title = atlas.why_stale(f"{place}/{point}"), atlas.title(place, point)
-            yield AtlasRun(paper, experiment, run, point, title, selected, trace, stale)
+            yield AtlasRun(paper, experiment, run, point, title, point == chosen, trace, stale)

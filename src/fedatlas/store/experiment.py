@@ -21,15 +21,14 @@ from pydantic import Field, Json, PositiveInt
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json
 from fedatlas.schema.models import Model, validated
-from fedatlas.schema.quantities import COSTS, MEASUREMENTS
+from fedatlas.schema.quantities import COSTS
 from fedatlas.schema.runs import flat
 from fedatlas.store.netcdf import as_dataset, open_netcdf, readable, write_netcdf
-from fedatlas.store.trace import build_trace
+from fedatlas.store.trace import NUMBERS, about, build_trace
 
 FORMAT = "fedatlas experiment 1"
 #: The file of an experiment in a results folder, and how published ones end.
 TRACES, SUFFIX = "traces.nc", ".nc"
-_NUMBERS = COSTS | MEASUREMENTS
 _CUBE = ("point", "seed", "record")
 # HDF5 takes 3 kB to say where the pieces of a packed variable lie.
 _LEAST_PACKED_BYTES = 3000
@@ -89,20 +88,20 @@ def join_traces(heading: ExperimentHeading, points: Sequence[StoredPoint]) -> xr
     for row, trace, own in zip(status, traces, places, strict=True):
         row[own] = trace["status"].to_numpy()
     joined = xr.Dataset(
-        {"status": (_CUBE[:2], status.astype(str), _about("outcome of the seed; empty: no seed"))},
-        {"seed": ("seed", np.array(seeds, np.int64), _about("random seed"))}
+        {"status": (_CUBE[:2], status.astype(str), about("outcome of the seed; empty: no seed"))},
+        {"seed": ("seed", np.array(seeds, np.int64), about("random seed"))}
         | _along_points(points)
         | _positions(traces, sizes[2]),
         {"format": FORMAT} | heading.model_dump(),
     )
-    for name, described in _NUMBERS.items():
+    for name, described in NUMBERS.items():
         if any(name in trace for trace in traces):
             values = np.full(sizes, np.nan)
             for cube, trace, own in zip(values, traces, places, strict=True):
                 if name in trace:
                     found = trace[name].transpose("seed", "record").to_numpy()
                     cube[own, : found.shape[1]] = found
-            joined[name] = (_CUBE, values, _about(described.long_name, described.units))
+            joined[name] = (_CUBE, values, about(described.long_name, described.units))
     return joined.set_coords([name for name in COSTS if name in joined])
 
 
@@ -118,14 +117,10 @@ def _all_seeds(traces: Sequence[xr.Dataset]) -> list[int]:
     return sorted(found) if all(seeds == sorted(seeds) for seeds in own) else found
 
 
-def _about(long_name: str, units: str = "1") -> dict[str, str]:
-    return {"long_name": long_name, "units": units}
-
-
 def _along_points(points: Sequence[StoredPoint]) -> dict[str, tuple[str, Any, dict[str, str]]]:
     rows = [_row(point) for point in points]
     coordinates = {
-        name: ("point", np.array([row[name] for row in rows]), _about(str(field.description)))
+        name: ("point", np.array([row[name] for row in rows]), about(str(field.description)))
         for name, field in PointHeading.model_fields.items()
     }
     declared = [flat(json.loads(row["hyper_parameters"])) for row in rows]
@@ -133,8 +128,8 @@ def _along_points(points: Sequence[StoredPoint]) -> dict[str, tuple[str, Any, di
         values = [own.get(name) for own in declared]
         nested = any(isinstance(value, Mapping) for value in values)
         if not nested and any(value != values[0] for value in values):
-            about = _about(f"hyper-parameter {name}")
-            coordinates[f"parameter_{name}"] = ("point", _column(values), about)
+            described = about(f"hyper-parameter {name}")
+            coordinates[f"parameter_{name}"] = ("point", _column(values), described)
     return coordinates
 
 
@@ -153,7 +148,7 @@ def _row(point: StoredPoint) -> dict[str, Any]:
         "stale": point.stale,
         "hyper_parameters": canonical_json(specification.get("hyper_parameters", {})),
         "records": point.trace.sizes["record"],
-        "numbers": " ".join(name for name in map(str, point.trace.variables) if name in _NUMBERS),
+        "numbers": " ".join(name for name in map(str, point.trace.variables) if name in NUMBERS),
         "attributes": json.dumps(attributes, ensure_ascii=False),
     }
 
@@ -176,7 +171,7 @@ def _positions(
     found = np.full((len(traces), most), -1, np.int32)
     for row, records in zip(found, own, strict=True):
         row[: len(records)] = records
-    return {"position": (("point", "record"), found, _about("position in the record schedule"))}
+    return {"position": (("point", "record"), found, about("position in the record schedule"))}
 
 
 def write_experiment(joined: xr.Dataset, path: Path) -> None:
@@ -245,7 +240,7 @@ class Experiment:
     @cached_property
     def numbers(self) -> dict[str, xr.Variable]:
         """Costs and measurements; rounded ones are small, and are read at once."""
-        found = {name: self.data.variables[name] for name in _NUMBERS if name in self.data}
+        found = {name: self.data.variables[name] for name in NUMBERS if name in self.data}
         return {
             name: variable if variable.dtype == float else variable.astype(float)
             for name, variable in found.items()

@@ -26,7 +26,6 @@ from fedatlas.files import canonical_json, write_atomically, write_text
 from fedatlas.markdown import counted, paragraph, text
 from fedatlas.schema.config import Names, is_named, listed
 from fedatlas.schema.models import read_json
-from fedatlas.schema.quantities import COSTS, MEASUREMENTS
 from fedatlas.store.atlas import Atlas
 from fedatlas.store.crate import describe_folder, is_published
 from fedatlas.store.experiment import (
@@ -37,6 +36,7 @@ from fedatlas.store.experiment import (
     write_experiment,
 )
 from fedatlas.store.netcdf import SUMS, not_vouched_for, write_sums
+from fedatlas.store.trace import NUMBERS
 from fedatlas.store.views import THINNED, six_digits, thinned
 
 #: Of a file of thinned traces, so that a repository can hold it.
@@ -204,7 +204,7 @@ def _published(atlas: Atlas, places: Sequence[str], publication: Publication) ->
         )
     joined = join_traces(heading, points)
     if records is not None:
-        for name in _NUMBERS.keys() & joined.variables.keys():
+        for name in NUMBERS.keys() & joined.variables.keys():
             joined[name] = joined[name].copy(data=six_digits(joined[name].to_numpy()))
     return joined
 
@@ -269,7 +269,6 @@ def _origin(publication: Publication) -> str:
     return f"{''.join(told)}."
 
 
-_NUMBERS = COSTS | MEASUREMENTS
 # Texts repeat from row to row.
 _TYPES = {
     "text": pa.dictionary(pa.int32(), pa.string()),
@@ -319,13 +318,13 @@ def export_table(
     if not places:
         raise FedatlasError(f"{output}: not written, as {atlas.path} holds no trace to write")
     traces = {place: atlas.dataset(place) for place in places}
-    numbers = [name for name in _NUMBERS if any(name in trace for trace in traces.values())]
+    numbers = [name for name in NUMBERS if any(name in trace for trace in traces.values())]
     datasets = {str(atlas.attributes(place.rsplit("/", 2)[0])["dataset"]) for place in places}
     own = {name: licences.get(name, "not in the catalogue") for name in sorted(datasets)}
     about = {"fedatlas": json.dumps({"version": __version__, "licences": own})}
     schema = pa.schema(
         [_field(name, one.dtype, one.long_name) for name, one in KEYS.items()]
-        + [_field(name, "float64", *_NUMBERS[name][:2]) for name in numbers],
+        + [_field(name, "float64", *NUMBERS[name][:2]) for name in numbers],
         about,
     )
     rows = 0

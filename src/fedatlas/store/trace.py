@@ -18,6 +18,13 @@ from fedatlas.schema.quantities import COSTS, MEASUREMENTS
 from fedatlas.store.netcdf import read_netcdf, write_netcdf
 
 FORMAT = "fedatlas trace 1"
+#: What traces count and measure.
+NUMBERS = COSTS | MEASUREMENTS
+
+
+def about(long_name: str, units: str = "1") -> dict[str, str]:
+    """Attributes that every variable has."""
+    return {"long_name": long_name, "units": units}
 
 
 def build_trace(
@@ -27,27 +34,19 @@ def build_trace(
     attributes: Mapping[str, Any],
 ) -> xr.Dataset:
     """Assemble a trace from arrays or variables (seeds, records) and the outcome of each seed."""
-    described = COSTS | MEASUREMENTS
     columns = {
-        name: (
-            ("seed", "record"),
-            values,
-            {"long_name": described[name].long_name, "units": described[name].units},
-        )
+        name: (("seed", "record"), values, about(NUMBERS[name].long_name, NUMBERS[name].units))
         for name, values in variables.items()
     }
+    records = np.arange(next(iter(variables.values())).shape[1])
     return xr.Dataset(
         {name: column for name, column in columns.items() if name not in COSTS}
-        | {"status": ("seed", status, {"long_name": "outcome of the seed", "units": "1"})},
+        | {"status": ("seed", status, about("outcome of the seed"))},
         # Costs are coordinates: trace.gradient_norm.plot.line(x="bytes_up", hue="seed") works.
         coords={name: column for name, column in columns.items() if name in COSTS}
         | {
-            "seed": ("seed", seeds, {"long_name": "random seed", "units": "1"}),
-            "record": (
-                "record",
-                np.arange(next(iter(variables.values())).shape[1]),
-                {"long_name": "position in the record schedule", "units": "1"},
-            ),
+            "seed": ("seed", seeds, about("random seed")),
+            "record": ("record", records, about("position in the record schedule")),
         },
         attrs={"format": FORMAT, **attributes},
     )

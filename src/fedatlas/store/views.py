@@ -9,6 +9,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import column, cost_axis, is_counted
 from fedatlas.evaluation.levels import common_costs, diverged
 from fedatlas.schema.quantities import AXES, MEASUREMENTS, Counted
+from fedatlas.store.trace import about
 
 
 def with_costs(trace: xr.Dataset) -> xr.Dataset:
@@ -24,7 +25,7 @@ def with_costs(trace: xr.Dataset) -> xr.Dataset:
         values = cost_axis(trace, name)
         shared = bool(len(healthy)) and bool((values[healthy] == values[healthy[0]]).all())
         dims, own = ("record", values[healthy[0]]) if shared else (("seed", "record"), values)
-        coordinates[name] = (dims, own, _attributes(described))
+        coordinates[name] = (dims, own, about(described.long_name, described.units))
     return trace.assign_coords(coordinates)
 
 
@@ -66,7 +67,10 @@ def along(trace: xr.Dataset, cost: str) -> xr.Dataset:
     described = AXES.get(cost, Counted(f"simulated time, {cost}"))
     return xr.Dataset(
         measured | {"status": trace["status"].variable},
-        coords={"seed": trace["seed"].variable, "cost": ("cost", grid, _attributes(described))},
+        coords={
+            "seed": trace["seed"].variable,
+            "cost": ("cost", grid, about(described.long_name, described.units)),
+        },
         attrs=trace.attrs,
     )
 
@@ -82,10 +86,6 @@ def _by_seed(trace: xr.Dataset) -> xr.Dataset:
             if name != "record"
         }
     )
-
-
-def _attributes(described: Counted) -> dict[str, str]:
-    return {"long_name": described.long_name, "units": described.units}
 
 
 #: How a thinned file tells what it left out.
