@@ -251,12 +251,12 @@ class _Run:
             self.files.save(seed, result)
         progress.close()
 
-    def _warm_up(self, trial: SeedRun, seed: int) -> list[str]:
+    def _warm_up(self, run: SeedRun, seed: int) -> list[str]:
         """Two rounds that do not count: loading compiled code is not the method's time.
 
-        Gives warnings of steps above the theorems' bounds. trial: is used up.
+        Gives warnings of steps above the theorems' bounds. run: is used up.
         """
-        problem, network = trial.problem, trial.network
+        problem, network = run.problem, run.network
         # Without any curvature (all features 0) every step is covered.
         has_bounds = getattr(problem, "smoothness", 0)
         bounds = self.algorithm.step_bounds(problem) if has_bounds else []
@@ -264,11 +264,11 @@ class _Run:
         for warning in warnings:
             log.warning("%s: %s", self.spec.name, warning)
         random = self.context.random(seed)
-        state = self.algorithm.start(problem, network, trial.x0)
+        state = self.algorithm.start(problem, network, run.x0)
         for round_number in range(2):
             state = self.algorithm.round(state, problem, network, random.at(round_number))
             point = self.algorithm.point(state, network)
-            given, expected = (_shapes(value) for value in (point, trial.x0))
+            given, expected = (_shapes(value) for value in (point, run.x0))
             if given != expected:
                 raise FedatlasError(
                     f"{self.spec.name}: {type(self.algorithm).__name__}.point must have the shape "
@@ -298,10 +298,10 @@ class _Run:
         self, seed: int, result: SeedResult, resumed: Position | None, progress: _Progress
     ) -> None:
         """Train all rounds of a seed, or those after a position; its result grows."""
-        trial = self.context.seed_run(seed)
-        problem, network = trial.problem, trial.network
+        run = self.context.seed_run(seed)
+        problem, network = run.problem, run.network
         random = self.context.random(seed)
-        state = self.algorithm.start(problem, network, trial.x0)
+        state = self.algorithm.start(problem, network, run.x0)
         first_record, done, wall_time = 0, 0, 0.0
         if resumed is not None:
             log.info("%s: resuming seed %d after round %d", self.spec.name, seed, resumed.round)
@@ -309,11 +309,11 @@ class _Run:
             random.drawn = resumed.drawn
             state = restore_state(state, resumed.state, self.context.engine.array)
             # Only now: the start has counted, too.
-            vars(trial.counters).update(resumed.counters)
+            vars(run.counters).update(resumed.counters)
 
         def save(record: int) -> None:
             frozen = state_arrays(state, self.context.engine.numpy)
-            counted = asdict(trial.counters)
+            counted = asdict(run.counters)
             now = Position(record, done, wall_time, counted, random.drawn, frozen)
             self.files.save(seed, result, now)
 
@@ -338,27 +338,27 @@ class _Run:
             progress.advance_to(until)
             if not (
                 (finite or record == 0)
-                and self._record(seed, record, result, trial, point, wall_time)
+                and self._record(seed, record, result, run, point, wall_time)
             ):
                 result.status = "diverged"
                 break
             if self.files.is_due:
                 save(record + 1)
-        result.made = {"start": "" if random.drawn or trial.seeded else self._start(seed)}
+        result.made = {"start": "" if random.drawn or run.seeded else self._start(seed)}
 
     def _record(
         self,
         seed: int,
         record: int,
         result: SeedResult,
-        trial: SeedRun,
+        run: SeedRun,
         point: Any,
         wall_time: float,
     ) -> bool:
         """Fill one record; False, leaving it NaN, if the seed has diverged."""
         variables = result.variables
         began = time.perf_counter()
-        measured = trial.problem.measure(point)
+        measured = run.problem.measure(point)
         self._measuring += time.perf_counter() - began
         if self.optima:
             measured["suboptimality"] = measured["objective"] - self.optima[seed]
@@ -369,9 +369,9 @@ class _Run:
             return False
         values: dict[str, float] = {
             "round": float(self.schedule[record]),
-            "epoch": trial.counters.gradient_evaluations / trial.problem.samples,
+            "epoch": run.counters.gradient_evaluations / run.problem.samples,
             "wall_time": wall_time,
-            **self.algorithm.counted(trial.counters),
+            **self.algorithm.counted(run.counters),
             **measured,
         }
         for name, value in values.items():

@@ -49,7 +49,7 @@ class Carried:
 class Observation:
     """What one rehearsal asked, and what it is answered.
 
-    kind: the federation. counters: of the trial. to_numpy: of the engine. workers: who take part in
+    kind: the federation. counters: of the run. to_numpy: of the engine. workers: who take part in
     every round, if the problem says so.
     answers: of an earlier rehearsal, given in place of those of the functions `answered`.
     shaken: whether the server gets other numbers than clients send.

@@ -275,15 +275,15 @@ class _Rehearsal:
             folder = self._folder / str(len(self._opened))
             self._opened[key] = self._federation.opened(folder, others)
         context, method = self._opened[key], self._method
-        trial, engine = context.seed_run(0), context.engine
-        workers = getattr(trial.problem, "workers", None)
+        run, engine = context.seed_run(0), context.engine
+        workers = getattr(run.problem, "workers", None)
         seen = Observation(
-            self._kind, trial.counters, engine.numpy, workers, answers or (), answered, shaken,
+            self._kind, run.counters, engine.numpy, workers, answers or (), answered, shaken,
             not resumed,
         )  # fmt: skip
-        problem, network = seen.of(trial.problem, "problem"), seen.of(trial.network, "network")
+        problem, network = seen.of(run.problem, "problem"), seen.of(run.network, "network")
         random = context.random(0)
-        x0 = trial.x0
+        x0 = run.x0
         if moved:
             start = engine.numpy(x0).copy()
             start[: 1 if self._kind.on_graphs else None] += moved
@@ -305,11 +305,11 @@ class _Rehearsal:
             if resumed:
                 arrays = state_arrays(state, engine.numpy)
                 copied = {name: np.array(array) for name, array in arrays.items()}
-                counted = dict(vars(trial.counters))
-                template = method.start(trial.problem, trial.network, x0)
-                vars(trial.counters).update(counted)  # the start has counted, too
+                counted = dict(vars(run.counters))
+                template = method.start(run.problem, run.network, x0)
+                vars(run.counters).update(counted)  # the start has counted, too
                 state = restore_state(template, copied, engine.array)
-            point = method.point(state, trial.network)
+            point = method.point(state, run.network)
             seen.take_counters()  # parties report what they did until they settled
             points.append([engine.numpy(array).copy() for array in flat(point)])
             if watched and number == 0:
@@ -322,12 +322,12 @@ class _Rehearsal:
         if watched:
             if not any(seen.called[name] for name in needed):
                 raise ContractViolation(f"in {len(points)} rounds {self._kind.silent}")
-            if trial.counters.gradient_evaluations and not trial.counters.iteration:
+            if run.counters.gradient_evaluations and not run.counters.iteration:
                 raise ContractViolation(
                     "gradients are counted, and no step: call problem.step_done() after each "
                     "sequential step"
                 )
-        return _Played(points, seen, dict(vars(trial.counters)))
+        return _Played(points, seen, dict(vars(run.counters)))
 
 
 def _check_kinds(state: Any) -> None:
