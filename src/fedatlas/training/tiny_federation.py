@@ -16,7 +16,7 @@ from fedatlas.data.tables import METADATA_KEY, to_table
 from fedatlas.federations.context import FederationContext, open_context, shard_files
 from fedatlas.federations.shards import client_sizes
 from fedatlas.files import canonical_json
-from fedatlas.schema.objectives import LinearObjective, NetworkObjective
+from fedatlas.schema.objectives import NetworkObjective, PolyakObjective
 from fedatlas.schema.partitions import AXES
 from fedatlas.schema.runs import RunSpec
 from fedatlas.shards.writing import write_shards
@@ -88,12 +88,18 @@ class TinyFederation:
         """The samples, and the shape of one if networks take them."""
         shape, number = self._shape, self._tiny.rows
         columns = int(np.prod(shape)) if shape else self._tiny.columns
+        is_noise = isinstance(self.spec.objective, PolyakObjective)
+        if is_noise:  # one number, with the mean 0 on every client
+            columns = 1
         rows = np.arange(number)
         client = rows * self.clients // number
         # Small, so that no step size makes a rehearsal overflow.
         features, changed = 0.1 * np.random.default_rng(0).standard_normal((2, number, columns))
         taken = others[client]
         features[taken] = changed[taken]
+        if is_noise:
+            of_clients = features.reshape(self.clients, -1)
+            of_clients -= of_clients.mean(axis=1, keepdims=True)
         if shape is not None:
             features = features.astype(np.float32)
         # Every client has both, as far as it has two samples.
@@ -105,7 +111,7 @@ class TinyFederation:
     @property
     def _shape(self) -> tuple[int, ...] | None:
         """The shape of a network's sample; axes that are cut have two places for each block."""
-        if isinstance(self.spec.objective, LinearObjective):
+        if not isinstance(self.spec.objective, NetworkObjective):
             return None
         cut = self._tiny.cut
         axes = next(axes for axes in AXES.values() if set(cut) <= set(axes))
