@@ -106,7 +106,7 @@ def readable(path: Path, *errors: type[Exception]) -> Iterator[None]:
         if isinstance(error, OSError | RuntimeError | MemoryError):
             raise NotReadNowError(path, error) from error
         raise FedatlasError(
-            f"{path}: holds no trace or atlas ({error}). Move it away and run again."
+            f"{path}: holds no traces ({error}). Move it away and run again."
         ) from error
 
 
