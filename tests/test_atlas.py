@@ -167,8 +167,8 @@ def test_a_file_is_padded_and_names_what_varies(tmp_path):
 
 def test_an_experiment_without_runs_has_a_file_without_points(tmp_path):
     file = write_runs(tmp_path / "none.nc", "ours", "none", {})
-    with Experiment(file) as experiment:
-        assert experiment.traces() == {} and experiment.heading.experiment == "none"
+    experiment = Experiment(file)
+    assert experiment.traces() == {} and experiment.heading.experiment == "none"
     with fedatlas.open_atlas(tmp_path) as atlas:
         assert atlas.places() == [] and len(atlas.runs()) == 0
 

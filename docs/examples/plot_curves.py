@@ -20,8 +20,3 @@ curves = fedatlas.plot(
     ["exchanges", "bytes", "gradient_evaluations"],
     experiments=["demo-crosspaper"],
 )
-
-# %%
-# An atlas keeps files open.
-
-atlas.close()

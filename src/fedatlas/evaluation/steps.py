@@ -35,12 +35,12 @@ class TunedRun(Model):
 
 def read_runs(traces: Path) -> dict[str, dict[str, xr.Dataset]]:
     """The traces of an experiment by run and point, of the seeds that are judged."""
-    with Experiment(traces) as experiment:
-        experiment.data.load()
-        return {
-            run: {point: judged(trace) for point, trace in points.items()}
-            for run, points in experiment.traces().items()
-        }
+    experiment = Experiment(traces)
+    experiment.data.load()
+    return {
+        run: {point: judged(trace) for point, trace in points.items()}
+        for run, points in experiment.traces().items()
+    }
 
 
 def read_choices(selection: Path) -> Mapping[str, Choice]:

@@ -80,8 +80,8 @@ def published_numbers(
 def _ends(traces: Path, run: str, measurement: str, selection: Mapping[str, Any]) -> str:
     """The mean and deviation of the seeds that are not lost, and how many seeds there are."""
     point = selection["runs"][run]["selected"]
-    with Experiment(traces) as stored:
-        trace = judged(stored.trace(run, point)).load()
+    stored = Experiment(traces)
+    trace = judged(stored.trace(run, point)).load()
     ends = column(trace, measurement)[:, -1]
     kept, seeds = ends[~diverged(trace)], counted(len(ends), "seed")
     if not len(kept):

@@ -3,7 +3,6 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -90,18 +89,17 @@ def compare(first: Path, second: Path, tolerance: Tolerance) -> TraceDiff:
     Two traces are held at a time. Raises FedatlasError where there is no trace.
     """
     found = TraceDiff()
-    with ExitStack() as opened:
-        ours, theirs = (_index(path, found, opened) for path in (first, second))
-        if first.is_file() and second.is_file() and len(ours) == len(theirs) == 1:
-            theirs = dict(zip(ours, theirs.values(), strict=True))
-        found.only_first = sorted(set(ours) - set(theirs))
-        found.only_second = sorted(set(theirs) - set(ours))
-        for run in ours:
-            if run in theirs:
-                try:
-                    _compare_pair(run, (ours[run], theirs[run]), tolerance, found)
-                except FedatlasError as error:
-                    found.unreadable.append(str(error))
+    ours, theirs = (_index(path, found) for path in (first, second))
+    if first.is_file() and second.is_file() and len(ours) == len(theirs) == 1:
+        theirs = dict(zip(ours, theirs.values(), strict=True))
+    found.only_first = sorted(set(ours) - set(theirs))
+    found.only_second = sorted(set(theirs) - set(ours))
+    for run in ours:
+        if run in theirs:
+            try:
+                _compare_pair(run, (ours[run], theirs[run]), tolerance, found)
+            except FedatlasError as error:
+                found.unreadable.append(str(error))
     return found
 
 
@@ -183,7 +181,7 @@ class _Stored(NamedTuple):
         return self.place
 
 
-def _index(path: Path, found: TraceDiff, opened: ExitStack) -> dict[str, _Stored]:
+def _index(path: Path, found: TraceDiff) -> dict[str, _Stored]:
     """All traces by paper/experiment/run/point; files that cannot be read are told in `found`."""
     if not path.exists():
         raise FedatlasError(f"{path}: there is no such file or folder")
@@ -195,7 +193,7 @@ def _index(path: Path, found: TraceDiff, opened: ExitStack) -> dict[str, _Stored
     traces: dict[str, _Stored] = {}
     for file in [path] if path.is_file() else next(filter(None, below), []):
         try:
-            for name, stored in _stored_in(file, opened).items():
+            for name, stored in _stored_in(file).items():
                 if name in traces:
                     raise FedatlasError(f"{stored}: holds {name}, as does {traces[name]}")
                 traces[name] = stored
@@ -206,14 +204,14 @@ def _index(path: Path, found: TraceDiff, opened: ExitStack) -> dict[str, _Stored
     return traces
 
 
-def _stored_in(file: Path, opened: ExitStack) -> dict[str, _Stored]:
+def _stored_in(file: Path) -> dict[str, _Stored]:
     """The trace that a file is, or all of an experiment."""
     check_seal(file)
     with readable(file, Exception), netCDF4.Dataset(file) as content:
         found = getattr(content, "format", None)
     if found != EXPERIMENT_FORMAT:
         return {trace_name(read_trace(file).attrs): _Stored(str(file), partial(read_trace, file))}
-    experiment = opened.enter_context(Experiment(file))
+    experiment = Experiment(file)
     return {
         trace_name(heading.attributes): _Stored(
             f"{file}: {run}/{point}", partial(experiment.trace, run, point)

@@ -197,14 +197,14 @@ class Traces:
     def check_experiment(self, file: Path) -> Iterator[CheckResult]:
         """Every trace in it against its own file; a seal vouches for its bytes."""
         old = []
-        with Experiment(file) as experiment:
-            for run, points in experiment.points.items():
-                for point in points:
-                    trace = experiment.trace(run, point)
-                    attributes = attributes_of(trace, file)
-                    name, identity = trace_name(attributes), _identity(trace, attributes)
-                    if self._seen.get(name, identity) != identity:
-                        old.append(name)
+        experiment = Experiment(file)
+        for run, points in experiment.points.items():
+            for point in points:
+                trace = experiment.trace(run, point)
+                attributes = attributes_of(trace, file)
+                name, identity = trace_name(attributes), _identity(trace, attributes)
+                if self._seen.get(name, identity) != identity:
+                    old.append(name)
         if old:
             detail = f"{len(old)} that are not those of the traces' files, the first {old[0]}"
             yield stale("traces", detail)

@@ -47,25 +47,20 @@ class Atlas(Mapping[str, xr.DataTree]):
         self._attributes: dict[str, dict[str, Any]] = {"": {}}
         self._experiments: dict[str, Experiment] = {}  # by place of a point
         self._why_stale: dict[str, str] = {}  # by place of a point; found when it is asked for
-        self._opened: list[Experiment] = []
-        try:
-            self._opened += [Experiment(file) for file in files]
-            there = {one.heading.experiment for one in self._opened}
-            for one in self._opened:
-                name, owner = one.heading.experiment, one.heading.runs_of
-                if results and one.path.parent.name != name:
-                    raise FedatlasError(
-                        f"{one.path}: holds {name}, another experiment than its place says. Move "
-                        "it to its own place, or elsewhere."
-                    )
-                if owner in there:
-                    self.shows[name] = [f"{owner}/{run}" for run in one.points]
-                elif one.points:  # an experiment may train nothing
-                    self._add(one)
-        except FedatlasError:
-            self.close()
-            raise
-        thinned = {one.heading.thinned for one in self._opened} - {""}
+        found = [Experiment(file) for file in files]
+        there = {one.heading.experiment for one in found}
+        for one in found:
+            name, owner = one.heading.experiment, one.heading.runs_of
+            if results and one.path.parent.name != name:
+                raise FedatlasError(
+                    f"{one.path}: holds {name}, another experiment than its place says. Move "
+                    "it to its own place, or elsewhere."
+                )
+            if owner in there:
+                self.shows[name] = [f"{owner}/{run}" for run in one.points]
+            elif one.points:  # an experiment may train nothing
+                self._add(one)
+        thinned = {one.heading.thinned for one in found} - {""}
         self.attrs = {"thinned": "; ".join(sorted(thinned))}
 
     def _add(self, one: Experiment) -> None:
@@ -212,9 +207,7 @@ class Atlas(Mapping[str, xr.DataTree]):
         self.close()
 
     def close(self) -> None:
-        """Close all files; values that were not read are lost."""
-        for one in self._opened:
-            one.close()
+        """Do nothing: no file stays open. For code that closes what it opens."""
 
 
 def open_atlas(path: Path | str, *, plan: Plan | None = None) -> Atlas:
@@ -222,10 +215,10 @@ def open_atlas(path: Path | str, *, plan: Plan | None = None) -> Atlas:
 
     path: a results folder, a folder that `fedatlas publish` wrote, one with several of those, or
     the file of one experiment (traces.nc). plan: by which traces of a results folder are stale; by
-    their code alone without it. Files stay open until the atlas is closed: `with
-    fedatlas.open_atlas(path) as atlas: …`. An experiment that only shows runs of another one is
-    left out where that one is there. Seals and checksums of files are checked here. FedatlasError
-    names a file that is damaged, missing or another, and a trace that two files hold.
+    their code alone without it. Values are read when they are used. An experiment that only shows
+    runs of another one is left out where that one is there. Seals and checksums of files are
+    checked here. FedatlasError names a file that is damaged, missing or another, and a trace that
+    two files hold.
 
     >>> atlas = fedatlas.open_atlas(ATLAS)
     >>> atlas.runs()[["experiment", "run", "point", "selected"]].head(3)
@@ -233,7 +226,6 @@ def open_atlas(path: Path | str, *, plan: Plan | None = None) -> Atlas:
     0  fedpage-first  page  step_size-0.1      True
     1  fedpage-first  page  step_size-0.3     False
     2  fedpage-first   avg           only      True
-    >>> atlas.close()
     """
     if not isinstance(path, str | Path):
         raise FedatlasError(

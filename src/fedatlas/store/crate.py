@@ -17,6 +17,7 @@ from fedatlas.files import file_digest
 from fedatlas.schema.models import read_json, read_yaml
 from fedatlas.store.experiment import SUFFIX, Experiment
 from fedatlas.store.netcdf import SUMS, size_of_sums
+from fedatlas.store.trace import NUMBERS
 
 _NAME = "ro-crate-metadata.json"
 _PROGRAM = "#fedatlas"
@@ -144,9 +145,9 @@ def _author(crate: ROCrate, declared: dict[str, str]) -> ContextEntity:
 def _columns(crate: ROCrate, file: Path, known: dict[str, ContextEntity]) -> list[ContextEntity]:
     """Costs and measurements in a file; those of one name are one entity."""
     found = []
-    with Experiment(file) as experiment:
-        numbers = {name: one.attrs for name, one in experiment.numbers.items()}
-    for name, described in numbers.items():
+    data = Experiment(file).data
+    for name in filter(data.__contains__, NUMBERS):
+        described = data[name].attrs
         if name not in known:
             about = {
                 "@type": "PropertyValue",

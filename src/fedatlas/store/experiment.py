@@ -9,10 +9,10 @@ the point, and its hyper-parameters; each that varies has a coordinate, such as
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import lru_cache
 from math import prod
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -23,7 +23,7 @@ from fedatlas.files import canonical_json
 from fedatlas.schema.models import Model, validated
 from fedatlas.schema.quantities import COSTS
 from fedatlas.schema.runs import flat
-from fedatlas.store.netcdf import as_dataset, open_netcdf, readable, write_netcdf
+from fedatlas.store.netcdf import open_netcdf, read_netcdf, readable, write_netcdf
 from fedatlas.store.trace import NUMBERS, about, build_trace
 
 FORMAT = "fedatlas experiment 1"
@@ -195,8 +195,17 @@ def write_experiment(joined: xr.Dataset, path: Path) -> None:
     write_netcdf(joined, path, encoding)
 
 
+@lru_cache(maxsize=4)
+def _loaded(path: Path, changed: int) -> xr.Dataset:
+    """All values of a file as it was at this time."""
+    return read_netcdf(path, FORMAT, "an experiment's runs")
+
+
 class Experiment:
     """An experiment's runs, of which values are read from the file when they are used.
+
+    No file stays open: the garbage collector would close it in any thread, while netCDF, which
+    knows no threads, opens another. The values of a few files are in memory at a time.
 
     heading: what the file says of the experiment. points: run → point → what it says of them.
     """
@@ -204,22 +213,14 @@ class Experiment:
     def __init__(self, path: Path) -> None:
         """path: what `write_experiment` wrote; FedatlasError names a file that is anything else."""
         self.path = path
-        self._file = open_netcdf(path, FORMAT, "an experiment's runs")
         self.points: dict[str, dict[str, PointHeading]] = {}
         self._places: dict[tuple[str, str], int] = {}
-        try:
-            self._read_headings()
-        except FedatlasError:
-            self.close()
-            raise
-
-    def _read_headings(self) -> None:
-        with readable(self.path, Exception):
-            declared = {name: getattr(self._file, name) for name in ExperimentHeading.model_fields}
-            names = list(PointHeading.model_fields)
-            columns = [np.asarray(self._file[name][...]).tolist() for name in names]
-            self._status = np.asarray(self._file["status"][...])
-            dimension = self._file.dimensions.get("record")  # there is none without runs
+        names = list(PointHeading.model_fields)
+        with open_netcdf(path, FORMAT, "an experiment's runs") as file, readable(path, Exception):
+            declared = {name: getattr(file, name) for name in ExperimentHeading.model_fields}
+            columns = [np.asarray(file[name][...]).tolist() for name in names]
+            self._status = np.asarray(file["status"][...])
+            dimension = file.dimensions.get("record")  # there is none without runs
             records = len(dimension) if dimension else 0
         self.heading = validated(ExperimentHeading, declared, str(self.path))
         for place, row in enumerate(zip(*columns, strict=True)):
@@ -231,20 +232,11 @@ class Experiment:
             own[point.point_name] = point
             self._places[point.run, point.point_name] = place
 
-    @cached_property
+    @property
     def data(self) -> xr.Dataset:
         """All runs, over point, seed and record."""
-        with readable(self.path, Exception):
-            return as_dataset(self._file)
-
-    @cached_property
-    def numbers(self) -> dict[str, xr.Variable]:
-        """Costs and measurements; rounded ones are small, and are read at once."""
-        found = {name: self.data.variables[name] for name in NUMBERS if name in self.data}
-        return {
-            name: variable if variable.dtype == float else variable.astype(float)
-            for name, variable in found.items()
-        }
+        with readable(self.path, OSError):
+            return _loaded(self.path, self.path.stat().st_mtime_ns)
 
     def trace(self, run: str, point: str) -> xr.Dataset:
         """The trace of a run at a point, over seed and record, as it was written."""
@@ -254,16 +246,19 @@ class Experiment:
         own = {"point": place, "record": slice(heading.records)} | (
             {} if whole else {"seed": seeds}
         )
+        data = self.data
         with readable(self.path, Exception):
-            columns = {name: self.numbers[name].isel(own) for name in heading.numbers.split()}
             trace = build_trace(
-                columns,
+                {
+                    name: data.variables[name].isel(own).astype(float)
+                    for name in heading.numbers.split()
+                },
                 self._status[place][seeds].tolist(),
-                self.data["seed"].to_numpy()[seeds].tolist(),
+                data["seed"].to_numpy()[seeds].tolist(),
                 heading.attributes,
             )
-            if "position" in self.data:
-                position = self.data["position"].to_numpy()[place, : heading.records].astype(int)
+            if "position" in data:
+                position = data["position"].to_numpy()[place, : heading.records].astype(int)
                 trace = trace.assign_coords(record=trace["record"].copy(data=position))
         return trace
 
@@ -273,14 +268,3 @@ class Experiment:
             run: {point: self.trace(run, point) for point in points}
             for run, points in self.points.items()
         }
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the file; values that were not read are lost."""
-        if self._file.isopen():
-            self._file.close()

@@ -44,11 +44,11 @@ def write_netcdf(
 def read_netcdf(path: Path, file_format: str, what: str) -> xr.Dataset:
     """Load a sealed file of this format; see `open_netcdf`."""
     with open_netcdf(path, file_format, what) as file, readable(path, Exception):
-        return as_dataset(file).load()
+        return xr.open_dataset(xr.backends.NetCDF4DataStore(file)).load()
 
 
 def open_netcdf(path: Path, file_format: str, what: str) -> netCDF4.Dataset:
-    """Open a sealed file of this format.
+    """Open a sealed file of this format, which the caller closes.
 
     what: the contents, as messages print them ("a trace"). FedatlasError names a file that is
     damaged, of another format, or claims far more values than it can hold.
@@ -68,11 +68,6 @@ def open_netcdf(path: Path, file_format: str, what: str) -> netCDF4.Dataset:
             )
         stack.pop_all()
         return file
-
-
-def as_dataset(file: netCDF4.Dataset) -> xr.Dataset:
-    """An open file's data set, of which values are read when they are used."""
-    return xr.open_dataset(xr.backends.NetCDF4DataStore(file))
 
 
 def _claimed_bytes(variable: netCDF4.Variable) -> int:
