@@ -48,4 +48,4 @@ def test_reading_goes_by_the_size_of_raw_files(tmp_path):
     text.write_bytes(b"1,2,3\n" * 500_000)
     assert jobs.memory_of_reading(PUBLISHED, "uci-credit-card", [str(text)]) == pytest.approx(45)
     assert jobs.memory_of_reading(PUBLISHED, "a9a", [str(text), str(tmp_path)]) == pytest.approx(12)
-    assert jobs.memory_of_traces([str(text), str(tmp_path / "later.nc")]) == pytest.approx(6)
+    assert jobs.memory_of_traces([str(text), str(tmp_path / "later.nc")]) == pytest.approx(12)

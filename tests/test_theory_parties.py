@@ -17,7 +17,7 @@ from fedatlas.algorithms.vfb2_svrg import Vfb2Svrg
 from fedatlas.evaluation.tables import to_csv
 from fedatlas.federations.vertical import Vertical
 from fedatlas.federations.vertical.shards import PartyRows
-from fedatlas.figures.studies import compose_theory
+from fedatlas.figures.theory import compose_theory
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.schema.runs import RunSpec
 from fedatlas.studies import theory as study

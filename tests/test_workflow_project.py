@@ -95,7 +95,7 @@ def test_commands_in_its_folder_know_it(copy, project):
 
 def test_an_edit_of_its_method_reruns_exactly_its_runs(copy, project):
     def planned() -> list[str]:
-        return [name for name in copy.planned(*TRACES, *MADE, folder=project) if "trace" in name]
+        return [name for name in copy.planned(*TRACES, *MADE, folder=project) if "/traces/" in name]
 
     assert planned() == []
     method = Path(project, "methods/fedprox.py")

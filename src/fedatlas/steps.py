@@ -211,10 +211,10 @@ STEPS: Mapping[str, Step] = {
         "where their proofs need smaller steps, corrected.",
     ),
     "draw_theory": Step(
-        "fedatlas.figures.studies:draw_theory",
+        "fedatlas.figures.theory:draw_theory",
         "Draw the bounds of theorems over what runs measured.",
         _drawn("theory", "bounds of theorems", "Theory"),
-        ("fedatlas.figures.studies",),
+        ("fedatlas.figures.theory",),
         made_for="theory",
         caption="The bounds of theorems over what runs measured.",
     ),

@@ -258,3 +258,22 @@ def _open_unit(hashes: torch.Tensor) -> torch.Tensor:
 def _shift(z: torch.Tensor, places: int) -> torch.Tensor:
     """To the right, with zeros: torch's own shift repeats the sign."""
     return (z >> places).bitwise_and_((1 << (64 - places)) - 1)
+
+
+class TorchArrays:
+    """Engines whose arrays are tensors on their device."""
+
+    _device: torch.device
+
+    def array(self, values: np.ndarray) -> torch.Tensor:
+        """The values on the device."""
+        return torch.tensor(values, device=self._device)
+
+    def numpy(self, array: torch.Tensor) -> np.ndarray:
+        """The values as numpy; waits for the device."""
+        values: np.ndarray = array.cpu().numpy()
+        return values
+
+    def repeated(self, array: torch.Tensor, times: int) -> torch.Tensor:
+        """The array (…) repeated, (times, …), as a view."""
+        return array.expand(times, *array.shape)

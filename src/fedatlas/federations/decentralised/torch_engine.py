@@ -9,7 +9,7 @@ from fedatlas.arithmetic.samples import Clipping
 from fedatlas.arithmetic.torch_device import Minibatch, TorchDraws, available
 from fedatlas.federations.decentralised.graph import GraphProblem
 from fedatlas.federations.shards import ClientSamples
-from fedatlas.federations.torch_parts import NetworkOnDevice
+from fedatlas.federations.torch_networks import NetworkOnDevice
 from fedatlas.schema.objectives import ClassificationObjective
 
 

@@ -14,10 +14,9 @@ from fedatlas.arithmetic.kernels.formulas import (
     torch_slope,
 )
 from fedatlas.arithmetic.minibatches import Minibatches
-from fedatlas.arithmetic.torch_device import available, in_blocks
+from fedatlas.arithmetic.torch_device import TorchArrays, available, in_blocks
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.shards import ClientSamples
-from fedatlas.federations.torch_parts import TorchArrays
 from fedatlas.schema.objectives import LinearObjective
 
 

@@ -24,7 +24,7 @@ from fedatlas.arithmetic.torch_device import Minibatch, available
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.min_max.problem import MinMaxProblem, PrimalDual
 from fedatlas.federations.shards import ClientSamples
-from fedatlas.federations.torch_parts import NetworkOnDevice
+from fedatlas.federations.torch_networks import NetworkOnDevice
 from fedatlas.schema.objectives import AucObjective
 
 

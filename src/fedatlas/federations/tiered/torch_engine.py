@@ -7,10 +7,10 @@ import torch
 
 from fedatlas.arithmetic.batched_network import Pullback
 from fedatlas.arithmetic.classification import Classification, classification
-from fedatlas.arithmetic.torch_device import available
+from fedatlas.arithmetic.torch_device import TorchArrays, available
 from fedatlas.federations.shards import ClientSamples, TieredSamples, rows_by_client
 from fedatlas.federations.tiered.hubs import SiloModels, TieredProblem
-from fedatlas.federations.torch_parts import NetworkOnDevice, TorchArrays
+from fedatlas.federations.torch_networks import NetworkOnDevice
 from fedatlas.schema.objectives import ClassificationObjective
 
 # Where a network takes many clients in one call, those of about equal minibatches share one, padded

@@ -1,4 +1,4 @@
-"""Parts that engines share which compute by torch: arrays, and networks with their samples."""
+"""Networks with their samples on a device, which engines share."""
 
 from typing import Any
 
@@ -7,27 +7,8 @@ import torch
 
 from fedatlas.architectures import checked_build
 from fedatlas.arithmetic.batched_network import BatchedNetwork
-from fedatlas.arithmetic.torch_device import DeviceSamples
+from fedatlas.arithmetic.torch_device import DeviceSamples, TorchArrays
 from fedatlas.federations.shards import ClientSamples
-
-
-class TorchArrays:
-    """Engines whose arrays are tensors on their device."""
-
-    _device: torch.device
-
-    def array(self, values: np.ndarray) -> torch.Tensor:
-        """The values on the device."""
-        return torch.tensor(values, device=self._device)
-
-    def numpy(self, array: torch.Tensor) -> np.ndarray:
-        """The values as numpy; waits for the device."""
-        values: np.ndarray = array.cpu().numpy()
-        return values
-
-    def repeated(self, array: torch.Tensor, times: int) -> torch.Tensor:
-        """The array (…) repeated, (times, …), as a view."""
-        return array.expand(times, *array.shape)
 
 
 class NetworkOnDevice(TorchArrays):
