@@ -6,6 +6,7 @@ import subprocess
 import sys
 import warnings
 from itertools import pairwise
+from pathlib import Path
 
 import h5py
 import numpy as np
