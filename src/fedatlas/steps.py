@@ -347,8 +347,3 @@ STEPS: Mapping[str, Step] = {
         ("fedatlas.pages.explorer",),
     ),
 }
-
-
-def experiment_steps() -> dict[str, Step]:
-    """The steps that are made of one experiment beside its traces."""
-    return {name: step for name, step in STEPS.items() if step.made_for}

@@ -1,7 +1,6 @@
 """Commands: results for others, and others' results beside one's own."""
 
 import shutil
-from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -36,11 +35,11 @@ def export(
 
     if output.suffix != ".parquet":
         raise FedatlasError(f"{output}: must end in .parquet, the format that is written")
-    with open_marked(traces, config) as atlas:
-        places = atlas.places(experiments, all_points=not selected)
-        rows = export_table(atlas, places, output, _licences(catalogue))
-        for one in stale_points(atlas, places):
-            say(f"{one} (stale)", to_errors=True)
+    atlas = open_marked(traces, config)
+    places = atlas.places(experiments, all_points=not selected)
+    rows = export_table(atlas, places, output, _licences(catalogue))
+    for one in stale_points(atlas, places):
+        say(f"{one} (stale)", to_errors=True)
     say(f"{output}: {rows} rows of {len(places)} traces")
 
 
@@ -88,8 +87,8 @@ def publish(
         stale=stale,
         **({} if day is None else {"published": day.date()}),
     )
-    with open_marked(traces, config) as atlas:
-        files = publish(atlas, traces / "experiments", output, publication)
+    atlas = open_marked(traces, config)
+    files = publish(atlas, traces / "experiments", output, publication)
     largest = max(files, key=lambda file: file.stat().st_size)
     size = sum(file.stat().st_size for file in files)
     say(
@@ -136,20 +135,19 @@ def compare(
     from fedatlas.store.plotting import plot
 
     costs = cost or ["exchanges", "bytes", "gradient_evaluations"]
-    with ExitStack() as opened:
-        ours = opened.enter_context(open_marked(traces, config))
-        theirs = None if against is None else opened.enter_context(open_marked(against, config))
-        chosen: dict[str, Any] = {
-            "experiments": experiments,
-            "runs": runs,
-            "all_points": all_points,
-            "against": theirs,
-            "published": published,
-            "whole": whole,
-        }
-        found = compare(ours, metric, costs, target, **chosen)
-        if figure is not None:
-            plot(ours, metric, costs, **chosen).save(figure)
+    ours = open_marked(traces, config)
+    theirs = None if against is None else open_marked(against, config)
+    chosen: dict[str, Any] = {
+        "experiments": experiments,
+        "runs": runs,
+        "all_points": all_points,
+        "against": theirs,
+        "published": published,
+        "whole": whole,
+    }
+    found = compare(ours, metric, costs, target, **chosen)
+    if figure is not None:
+        plot(ours, metric, costs, **chosen).save(figure)
     if csv is not None:
         write_text(csv, found.to_dataframe().to_csv(index=False))
     say(found)

@@ -44,7 +44,7 @@ from fedatlas.plan.places import shipped_configuration
 from fedatlas.plan.selected import runs_shown
 from fedatlas.schema.claims import OUTCOMES
 from fedatlas.schema.quantities import COSTS, MEASUREMENTS, choice_label
-from fedatlas.store.atlas import Atlas, open_marked, opened
+from fedatlas.store.atlas import Atlas, as_atlas, open_marked
 from fedatlas.store.netcdf import check_sums
 from fedatlas.store.trace import judged
 from fedatlas.store.views import six_digits
@@ -79,12 +79,12 @@ def write_explorer(
     """
     for file in claims:
         check_sums(file.parent, [file])  # of a published folder
-    with open_marked(atlas, config) as marked:
-        shows = marked.shows
-        if not (atlas / "experiments").is_dir():
-            plan = build_plan(config or shipped_configuration(), *projects())
-            shows = runs_shown(plan, plan.experiments)
-        write_page(marked, claims, output, shows)
+    marked = open_marked(atlas, config)
+    shows = marked.shows
+    if not (atlas / "experiments").is_dir():
+        plan = build_plan(config or shipped_configuration(), *projects())
+        shows = runs_shown(plan, plan.experiments)
+    write_page(marked, claims, output, shows)
 
 
 def write_page(
@@ -117,9 +117,9 @@ def write_page(
             written.add(file)
         return name
 
-    with opened(atlas) as tree:
-        names = {"folder": folder.name, "atlas": tree.path.resolve().name}
-        described = names | describe(tree, verdicts, shows or {}, keep)
+    tree = as_atlas(atlas)
+    names = {"folder": folder.name, "atlas": tree.path.resolve().name}
+    described = names | describe(tree, verdicts, shows or {}, keep)
     library = get_plotlyjs()
     script = "\n".join(source.read_text(encoding="utf-8") for source in SCRIPTS)
     parts = {

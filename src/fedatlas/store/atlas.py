@@ -4,7 +4,6 @@ Everything has a place: paper/experiment/run/point.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -277,14 +276,9 @@ def _published(path: Path) -> list[Path]:
     return files
 
 
-@contextmanager
-def opened(atlas: Atlas | Path | str) -> Iterator[Atlas]:
-    """An open atlas as it is; files of a path are closed at the end."""
-    if isinstance(atlas, Atlas):
-        yield atlas
-        return
-    with open_atlas(atlas) as own:
-        yield own
+def as_atlas(atlas: Atlas | Path | str) -> Atlas:
+    """An open atlas as it is; a path is opened."""
+    return atlas if isinstance(atlas, Atlas) else open_atlas(atlas)
 
 
 def _check_known(kind: str, name: str, known: Collection[str]) -> None:

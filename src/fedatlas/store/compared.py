@@ -1,8 +1,7 @@
 """What a comparison found, as data and as tables."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -18,7 +17,7 @@ from fedatlas.evaluation.levels import log_target
 from fedatlas.plain_text import printable
 from fedatlas.schema.config import Names
 from fedatlas.schema.quantities import MEASUREMENTS
-from fedatlas.store.atlas import Atlas, AtlasRun, atlas_runs, opened
+from fedatlas.store.atlas import Atlas, AtlasRun, as_atlas, atlas_runs
 from fedatlas.store.beside import beside, notes
 from fedatlas.store.views import is_thinned, most_kept, thinned
 
@@ -150,7 +149,6 @@ class Measured(NamedTuple):
         return ["ours"] * len(self.mine) + ["published"] * len(self.published)
 
 
-@contextmanager
 def measured(
     atlas: Atlas | Path | str,
     metric: str,
@@ -162,8 +160,8 @@ def measured(
     against: Atlas | Path | str | None = None,
     published: Names = None,
     whole: bool = False,
-) -> Iterator[Measured]:
-    """The runs that `compare` and `plot` look at; their traces can be read until the end.
+) -> Measured:
+    """The runs that `compare` and `plot` look at.
 
     Beside thinned traces whole ones are thinned, too, unless ours shall stay `whole`: lines between
     fewer records meet a target elsewhere.
@@ -171,27 +169,25 @@ def measured(
     FedatlasError for names that are not there, where no run measures the metric, and with reasons
     where no published run solved the problem of ours.
     """
-    with ExitStack() as open_files:
-        own = open_files.enter_context(opened(atlas))
-        chosen = atlas_runs(own, experiments=experiments, runs=runs, all_points=all_points)
-        mine = measuring(chosen, metric)
-        if against is None:
-            yield Measured(mine, [], [], lambda: _stale(mine))
-            return
-        other = open_files.enter_context(opened(against))
-        with error_context(f"published traces {other.path}"):
-            theirs = measuring(atlas_runs(other, experiments=published), metric)
-        shown, refused = beside(mine, theirs, metric, costs)
-        most = most_kept(run.trace for run in shown)
-        if most is not None:
-            mine = mine if whole else [_thinned(run, most) for run in mine]
-            shown = [_thinned(run, most) for run in shown]
-        yield Measured(
-            mine,
-            shown,
-            refused,
-            lambda: [*_stale([*mine, *shown]), *notes(mine, shown, own, other)],
-        )
+    own = as_atlas(atlas)
+    chosen = atlas_runs(own, experiments=experiments, runs=runs, all_points=all_points)
+    mine = measuring(chosen, metric)
+    if against is None:
+        return Measured(mine, [], [], lambda: _stale(mine))
+    other = as_atlas(against)
+    with error_context(f"published traces {other.path}"):
+        theirs = measuring(atlas_runs(other, experiments=published), metric)
+    shown, refused = beside(mine, theirs, metric, costs)
+    most = most_kept(run.trace for run in shown)
+    if most is not None:
+        mine = mine if whole else [_thinned(run, most) for run in mine]
+        shown = [_thinned(run, most) for run in shown]
+    return Measured(
+        mine,
+        shown,
+        refused,
+        lambda: [*_stale([*mine, *shown]), *notes(mine, shown, own, other)],
+    )
 
 
 def _stale(runs: Sequence[AtlasRun]) -> list[str]:

@@ -90,7 +90,7 @@ def compare(
     except ValueError as error:
         raise FedatlasError(str(error)) from None
     costs = [_known(name) for name in (listed(cost) or ())]
-    with measured(
+    found = measured(
         *(atlas, metric, costs),
         experiments=experiments,
         runs=runs,
@@ -98,12 +98,12 @@ def compare(
         against=against,
         published=published,
         whole=whole,
-    ) as found:
-        spent = _costs_to_target(found.runs, metric, costs, target)
-        if against is not None:
-            spent = spent.assign_coords(origin=("run", found.origins))
-        told = {"not_comparable": found.refused, "notes": found.notes()}
-        return AtlasComparison(spent.assign_attrs(told))
+    )
+    spent = _costs_to_target(found.runs, metric, costs, target)
+    if against is not None:
+        spent = spent.assign_coords(origin=("run", found.origins))
+    told = {"not_comparable": found.refused, "notes": found.notes()}
+    return AtlasComparison(spent.assign_attrs(told))
 
 
 def _costs_to_target(
@@ -186,8 +186,8 @@ def interpolate(
     if grid.ndim != 1 or not len(grid) or not np.isfinite(grid).all():
         raise FedatlasError("at: must be a list of finite costs: [0, 100, 200]")
     _known(cost)
-    with measured(atlas, metric, [cost], experiments=experiments, all_points=all_points) as found:
-        return _measured_at(found.mine, metric, cost, grid)
+    found = measured(atlas, metric, [cost], experiments=experiments, all_points=all_points)
+    return _measured_at(found.mine, metric, cost, grid)
 
 
 def _measured_at(runs: list[AtlasRun], metric: str, cost: str, grid: np.ndarray) -> xr.DataArray:

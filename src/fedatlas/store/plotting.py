@@ -68,7 +68,7 @@ def plot(
     traces: dict[str, dict[str, xr.Dataset]] = {}
     titles: dict[str, str] = {}
     chosen: dict[str, Choice] = {}
-    with measured(
+    found = measured(
         *(atlas, metric, figure.costs),
         experiments=experiments,
         runs=runs,
@@ -76,17 +76,17 @@ def plot(
         against=against,
         published=published,
         whole=whole,
-    ) as found:
-        names = [
-            RunName(one.experiment, one.run, one.title, origin)
-            for one, origin in zip(found.runs, found.origins, strict=True)
-        ]
-        for one, name, told in zip(found.runs, names, format_names(names), strict=True):
-            key = "/".join(name)
-            titles[key] = told
-            traces.setdefault(key, {})[one.point] = one.trace.load()
-            if one.selected:
-                chosen[key] = Choice(one.point, {})
+    )
+    names = [
+        RunName(one.experiment, one.run, one.title, origin)
+        for one, origin in zip(found.runs, found.origins, strict=True)
+    ]
+    for one, name, told in zip(found.runs, names, format_names(names), strict=True):
+        key = "/".join(name)
+        titles[key] = told
+        traces.setdefault(key, {})[one.point] = one.trace
+        if one.selected:
+            chosen[key] = Choice(one.point, {})
     theirs = frozenset("/".join(name) for name in names if name.origin == "published")
     with matplotlib.rc_context(STYLE):
         shown = Shown(titles, traces, chosen, published=theirs)
