@@ -17,28 +17,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import combinations
 from multiprocessing import AuthenticationError
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import (
+    Connection,
+    answer_challenge,
+    deliver_challenge,
+    wait,
+)
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.parties.messages import (
-    KEY_VARIABLE,
-    BlockState,
-    Failed,
-    Hello,
-    Load,
-    Pass,
-    Report,
-    Round,
-    Samples,
-    Settle,
-    Setup,
-    Traffic,
-    accepted,
-)
+from fedatlas.federations.parties.messages import KEY_VARIABLE, BlockState, Failed, Report
 from fedatlas.federations.parties.party import compile_kernels
 from fedatlas.federations.vertical.problem import UpdateRule
 from fedatlas.schema.network_model import NetworkModel
@@ -84,17 +75,10 @@ class Processes:
         self._server = socket.create_server(("" if elsewhere else "127.0.0.1", 0))
         host = socket.gethostname() if elsewhere else "127.0.0.1"
         control = f"{host}:{self._server.getsockname()[1]}"
+        program = [sys.executable, "-m", "fedatlas.federations.parties.process"]
+        program += ["--control", control]
         commands = [
-            [
-                *(
-                    sys.executable,
-                    "-m",
-                    "fedatlas.federations.parties.process",
-                    "--party",
-                    str(party),
-                ),
-                *("--shard", str(shard.resolve()), "--control", control),
-            ]
+            [*program, "--party", str(party), "--shard", str(shard.resolve())]
             for party, shard in enumerate(shards)
         ]
         environment = os.environ | {KEY_VARIABLE: self._key.hex(), "OMP_NUM_THREADS": "1"}
@@ -129,7 +113,10 @@ class Processes:
         while True:
             with suppress(TimeoutError, AuthenticationError, EOFError):
                 connection, _ = self._server.accept()
-                return accepted(connection, self._key)
+                channel = Connection(connection.detach())
+                deliver_challenge(channel, self._key)
+                answer_challenge(channel, self._key)
+                return channel
             ended = [number for number, one in enumerate(self._started) if one.poll() is not None]
             if ended or time.monotonic() > until:
                 self.end()
@@ -192,8 +179,6 @@ def _mpirun(commands: Sequence[Sequence[str]]) -> list[str]:
 
 _LARGEST_HAND = 16  # samples dealt to a dominator at a time
 
-Answer = TypeVar("Answer")
-
 
 class PartyGroup:
     """q processes. pids: theirs, in the order of the parties. carrier: see `Processes`.
@@ -209,44 +194,26 @@ class PartyGroup:
         self._processes = Processes(shards, carrier_of(os.environ))
         # Whoever forgets the group ends it.
         self.close = weakref.finalize(self, self._processes.end)
-        self.carrier = self._processes.carrier
-        found: dict[int, tuple[Connection, Hello]] = {}
+        self.carrier, self.parties = self._processes.carrier, len(shards)
+        self.pids: list[int] = []
         # All come before the first says hello: MPI starts when all are there.
-        silent = [self._processes.accept() for _ in shards]
-        while silent:
-            for channel in wait(silent):
-                assert isinstance(channel, Connection)
-                hello = self._hello(channel)
-                found[hello.party] = channel, hello
-                silent.remove(channel)
-        hellos = [found[party][1] for party in range(len(shards))]
-        self._channels = self._processes.channels = [found[party][0] for party in sorted(found)]
+        self._channels = [self._processes.accept() for _ in shards]
+        found = dict(zip(self._hear_all(), self._channels, strict=True))
+        hellos = sorted(found)
+        self._channels = self._processes.channels = [found[hello] for hello in hellos]
         self.pids = [hello.process for hello in hellos]
-        self.parties, self._sent = len(shards), Traffic()
 
     def set_up(self, objective: LinearObjective, network: NetworkModel | None) -> None:
         """Say what is to be minimised; network: what it adds to times, see `InjectedTimes`."""
         self.holds = None
-        self._tell(Setup(objective, network))
-        self._hear_all(str)
-        self._sent = Traffic()
-
-    def _hello(self, channel: Connection) -> Hello:
-        try:
-            hello = channel.recv()
-        except (EOFError, ConnectionError):
-            hello = Failed("a party ended while it read its file; the log above says why")
-        if isinstance(hello, Failed):
-            self.close()
-            raise FedatlasError(hello.reason)
-        told: Hello = hello
-        return told
+        self._tell("set_up", objective, network)
+        self._hear_all()
 
     def load(self, states: Sequence[BlockState]) -> None:
         """Let every party go on from its block."""
         for channel, state in zip(self._channels, states, strict=True):
-            self._send(channel, Load(state))
-        self._hear_all(str)
+            self._send(channel, "load", state)
+        self._hear_all()
 
     def round(
         self, rule: UpdateRule, samples: np.ndarray, active: int
@@ -255,8 +222,8 @@ class PartyGroup:
 
         When it began, in seconds of this machine's clock, and what the parties report.
         """
-        self._tell(Round(rule, len(samples)))
-        self._hear_all(str)
+        self._tell("begin_round", rule, len(samples))
+        self._hear_all()
         made = [0] * active
         began = time.time()
         if rule.synchronous:
@@ -267,33 +234,26 @@ class PartyGroup:
             hands = [self._hand(left, active) for _ in range(active)]
         for dominator, hand in enumerate(hands):
             made[dominator] += len(hand)
-            self._send(self._channels[dominator], Samples(hand))
+            self._send(self._channels[dominator], "give", hand)
         done = 0
         while done < active:
-            for dominator, answer in self._heard(self._channels[:active]):
+            for dominator, answer in self._heard():
                 if answer == "done":
                     done += 1
                     continue
                 hand = self._hand(left, active)
                 made[dominator] += len(hand)
-                self._send(self._channels[dominator], Samples(hand))
+                self._send(self._channels[dominator], "give", hand)
         for party, channel in enumerate(self._channels):
             own = made[party] if party < active else 0
-            self._send(channel, Settle(len(samples) if rule.backward else own))
-        return began, self._hear_all(Report)
+            self._send(channel, "settle", len(samples) if rule.backward else own)
+        return began, self._hear_all()
 
     def full_pass(self, rule: UpdateRule) -> tuple[float, list[Report]]:
         """ϑ of all samples at one model, found and given to all; as `round`."""
         began = time.time()
-        self._tell(Pass(rule))
-        return began, self._hear_all(Report)
-
-    def newly_sent(self, reports: Sequence[Report]) -> Traffic:
-        """The traffic of all parties since this was asked last."""
-        before, self._sent = self._sent, Traffic()
-        for report in reports:
-            self._sent = self._sent.plus(report.traffic)
-        return self._sent.plus(before, -1)
+        self._tell("begin_pass", rule)
+        return began, self._hear_all()
 
     @staticmethod
     def _hand(left: list[int], active: int) -> list[int]:
@@ -302,27 +262,26 @@ class PartyGroup:
         hand, left[:count] = left[:count], []
         return hand
 
-    def _tell(self, command: Any) -> None:
+    def _tell(self, command: str, *arguments: Any) -> None:
         for channel in self._channels:
-            self._send(channel, command)
+            self._send(channel, command, *arguments)
 
-    def _send(self, channel: Connection, command: Any) -> None:
+    def _send(self, channel: Connection, command: str, *arguments: Any) -> None:
+        """Have a method of a `Party` called."""
         try:
-            channel.send(command)
+            channel.send((command, arguments))
         except ConnectionError:
             self._lose(channel)
 
-    def _hear_all(self, kind: type[Answer]) -> list[Answer]:
-        """One answer of that kind from every party."""
-        answers: dict[int, Answer] = {}
+    def _hear_all(self) -> list[Any]:
+        """One answer from every party."""
+        answers: dict[int, Any] = {}
         while len(answers) < self.parties:
-            heard = self._heard(self._channels)
-            answers |= {party: answer for party, answer in heard if isinstance(answer, kind)}
-        return [answers[party] for party in sorted(answers)]
+            answers |= dict(self._heard())
+        return [answers[party] for party in range(self.parties)]
 
-    def _heard(self, channels: Sequence[Connection]) -> Iterator[tuple[int, Any]]:
+    def _heard(self) -> Iterator[tuple[int, Any]]:
         """Parties that have said something, and what; FedatlasError if one has ended."""
-        # All are watched: a dominator waits for a party that has ended.
         for ready in wait(self._channels):
             assert isinstance(ready, Connection)
             try:
@@ -331,12 +290,14 @@ class PartyGroup:
                 self._lose(ready)
             if isinstance(answer, Failed):
                 self.close()
-                raise FedatlasError(f"party {self._channels.index(ready)}: {answer.reason}")
-            if ready in channels:
-                yield self._channels.index(ready), answer
+                raise FedatlasError(answer.reason)
+            yield self._channels.index(ready), answer
 
-    def _lose(self, channel: Connection) -> None:
+    def _lose(self, channel: Connection) -> NoReturn:
         """A party has ended: end the others and say so."""
+        if not self.pids:
+            self.close()
+            raise FedatlasError("a party ended while it read its file; the log above says why")
         party = self._channels.index(channel)
         fate = self._processes.fate_of(party)
         self.close()

@@ -1,39 +1,30 @@
-"""Messages between parties, and commands and answers of the launching process and parties.
+"""Messages between parties, and what parties tell the launching process.
 
 A message between parties is a header and a payload. The header says what it is, which iteration of
 which dominator it belongs to, and when it was sent; the payload holds the numbers that the paper
-counts. Commands of the launching process go over a channel of their own: it starts and ends rounds,
-deals out samples, and gathers what is measured and kept. It sees all blocks; none of that is part
-of the protocol, and none of it is counted.
+counts. Commands of the launching process go over a channel of their own, as names of a party's
+methods with their arguments: they start and end rounds, deal out samples, and gather what is
+measured and kept. The launching process sees all blocks; none of that is part of the protocol, and
+none of it is counted.
 """
 
-import os
-import socket
 import struct
-from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
-from typing import Any, NamedTuple, Self
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
-
-from fedatlas.federations.vertical.problem import UpdateRule
-from fedatlas.schema.network_model import NetworkModel
-from fedatlas.schema.objectives import LinearObjective
+from numpy.typing import ArrayLike
 
 _HEADER = struct.Struct("<BHId")
 HEADER_BYTES = _HEADER.size
 
-#: Kinds. A request names a sample; masked shares and masks go up their trees; ϑ goes to all.
+#: Kinds. A request names a sample; masked shares and masks go up their trees; (ϑ, i) goes to all.
 REQUEST, MASKED, MASK, SLOPE = 1, 2, 3, 4
-#: The same for all samples at once.
-ALL_MASKED, ALL_MASKS, ALL_SLOPES = 5, 6, 7
-#: Kinds of masked shares and of masks, by tree: of one sample, and of all.
-SUMMED, ALL_SUMMED = (MASKED, MASK), (ALL_MASKED, ALL_MASKS)
-UPWARDS = frozenset((*SUMMED, *ALL_SUMMED))
-DOWNWARDS = frozenset((SLOPE, ALL_SLOPES))
-
-_FLOAT = np.dtype(np.float64)
-_ONE_SAMPLE = struct.Struct("<q")
-_SLOPE_OF_SAMPLE = struct.Struct("<dq")
+#: Kinds of masked shares and of masks, by tree.
+SUMMED = (MASKED, MASK)
+#: Iterations count from 0 in every round; a pass has this one, with the numbers of all samples.
+PASS = (1 << 32) - 1
 
 
 class Header(NamedTuple):
@@ -45,19 +36,9 @@ class Header(NamedTuple):
     sent: float
 
 
-def request(header: Header, row: int) -> bytes:
-    """Ask for a share of a sample."""
-    return _HEADER.pack(*header) + _ONE_SAMPLE.pack(row)
-
-
-def slope(header: Header, value: float, row: int) -> bytes:
-    """(ϑ, i)."""
-    return _HEADER.pack(*header) + _SLOPE_OF_SAMPLE.pack(value, row)
-
-
-def numbers(header: Header, values: np.ndarray) -> bytes:
-    """Numbers of eight bytes, (n,): ϑ of every sample, or partial sums, of one sample or of all."""
-    return _HEADER.pack(*header) + values.astype(values.dtype.newbyteorder("<")).tobytes()
+def packed(header: Header, values: ArrayLike) -> bytes:
+    """A message with numbers of eight bytes, (n,)."""
+    return _HEADER.pack(*header) + np.asarray(values).tobytes()
 
 
 def header_of(message: bytes) -> Header:
@@ -65,21 +46,9 @@ def header_of(message: bytes) -> Header:
     return Header(*_HEADER.unpack_from(message))
 
 
-def row_of(message: bytes) -> int:
-    """The sample that a request names."""
-    row: int = _ONE_SAMPLE.unpack_from(message, HEADER_BYTES)[0]
-    return row
-
-
-def slope_of(message: bytes) -> tuple[float, int]:
-    """ϑ and its sample."""
-    value, row = _SLOPE_OF_SAMPLE.unpack_from(message, HEADER_BYTES)
-    return value, row
-
-
-def numbers_of(message: bytes, dtype: np.dtype[Any] = _FLOAT) -> np.ndarray:
+def numbers_of(message: bytes, dtype: Any = np.float64) -> np.ndarray:
     """The numbers, (n,)."""
-    return np.frombuffer(message, dtype.newbyteorder("<"), offset=HEADER_BYTES).astype(dtype)
+    return np.frombuffer(message, np.uint8, offset=HEADER_BYTES).copy().view(dtype)
 
 
 class BlockState(NamedTuple):
@@ -95,39 +64,18 @@ class BlockState(NamedTuple):
 TIMED = ("share", "update", "message")
 
 
-class RoundLog(NamedTuple):
-    """One party's notes of one round; times in seconds of its clock.
+@dataclass
+class RoundLog:
+    """One party's notes of one round, rows of numbers; times in seconds of its clock.
 
-    reads (reads, 3): dominator, iteration, updates that the block had had. applications (updates,
-    4): dominator, iteration, time, updates since the read. decisions (decisions, 2): iteration,
-    time. seconds: by `TIMED`.
+    reads: dominator, iteration, updates that the block had had. applications: dominator, iteration,
+    time, updates since the read. decisions: iteration, time. seconds: by `TIMED`.
     """
 
-    reads: np.ndarray
-    applications: np.ndarray
-    decisions: np.ndarray
-    seconds: dict[str, np.ndarray]
-
-
-class Notes:
-    """Notes of the round under way."""
-
-    def __init__(self) -> None:
-        """Nothing yet."""
-        self.reads: list[tuple[int, int, int]] = []
-        self.applications: list[tuple[int, int, float, int]] = []
-        self.decisions: list[tuple[int, float]] = []
-        self.seconds: dict[str, list[float]] = {name: [] for name in TIMED}
-
-    @property
-    def log(self) -> RoundLog:
-        """All of them."""
-        return RoundLog(
-            np.array(self.reads, dtype=np.int64).reshape(-1, 3),
-            np.array(self.applications).reshape(-1, 4),
-            np.array(self.decisions).reshape(-1, 2),
-            {name: np.array(values) for name, values in self.seconds.items()},
-        )
+    reads: list[tuple[int, int, int]] = field(default_factory=list)
+    applications: list[tuple[int, int, float, int]] = field(default_factory=list)
+    decisions: list[tuple[int, float]] = field(default_factory=list)
+    seconds: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in TIMED})
 
 
 #: Environment variable that holds the key by which a group's processes know each other, in hex.
@@ -141,95 +89,21 @@ class Hello(NamedTuple):
     process: int
 
 
-class Setup(NamedTuple):
-    """The objective, and the network that adds to times. Answered by "ready"."""
-
-    objective: LinearObjective
-    network: NetworkModel | None
-
-
-class Load(NamedTuple):
-    """Go on from a block, with the updates it has had. Answered by "ready"."""
-
-    state: BlockState
-
-
-class Round(NamedTuple):
-    """A round of so many dominated updates is about to begin. Answered by "ready"."""
-
-    rule: UpdateRule
-    updates: int
-
-
-class Samples(NamedTuple):
-    """Samples that a dominator may draw, in this order; none says that there are no more."""
-
-    rows: list[int]
-
-
-class Settle(NamedTuple):
-    """Report when the block has had so many updates in this round. Answered by a Report."""
-
-    updates: int
-
-
-class Pass(NamedTuple):
-    """A pass over all samples. Answered by a Report."""
-
-    rule: UpdateRule
-
-
 class Failed(NamedTuple):
     """A party cannot go on, and ends."""
 
     reason: str
 
 
-class Traffic(NamedTuple):
-    """Bytes and messages sent so far, counted where they were sent.
-
-    numbers_up, numbers_down: bytes of the numbers that the paper counts, towards dominators by the
-    trees, and ϑ with its sample. socket_bytes, socket_messages: all that was handed to sockets,
-    with requests, headers and framing.
-    """
-
-    numbers_up: int = 0
-    numbers_down: int = 0
-    socket_bytes: int = 0
-    socket_messages: int = 0
-
-    def plus(self, other: Self, times: int = 1) -> Self:
-        """Return it with so many times the other added."""
-        return type(self)(*(a + times * b for a, b in zip(self, other, strict=True)))
-
-
 class Report(NamedTuple):
-    """A party at the end of a round; finished: when, in seconds of its clock."""
+    """A party at the end of a round; finished: when, in seconds of its clock.
+
+    traffic: sent since the last report, counted where it was sent. numbers_up, numbers_down: bytes
+    of the numbers that the paper counts, towards dominators by the trees, and ϑ with its sample.
+    socket_bytes, socket_messages: all that was handed to sockets, with requests, headers, framing.
+    """
 
     state: BlockState
     log: RoundLog
     finished: float
-    traffic: Traffic
-
-
-def key_of_group() -> bytes:
-    """The group's key, from the environment."""
-    return bytes.fromhex(os.environ[KEY_VARIABLE])
-
-
-def accepted(connection: socket.socket, key: bytes) -> Connection:
-    """The launching process's end of a channel; an error of `multiprocessing` for a stranger."""
-    channel = Connection(connection.detach())
-    deliver_challenge(channel, key)
-    answer_challenge(channel, key)
-    return channel
-
-
-def connected(address: tuple[str, int], key: bytes) -> Connection:
-    """A party's end of its channel to the launching process."""
-    connection = socket.create_connection(address)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    channel = Connection(connection.detach())
-    answer_challenge(channel, key)
-    deliver_challenge(channel, key)
-    return channel
+    traffic: Counter[str]

@@ -13,6 +13,7 @@ compared: on one machine they are one; across nodes they must be synchronised to
 message's time. What is kept is bounded, whatever the length of a run.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple, Self
 
@@ -20,7 +21,7 @@ import numpy as np
 
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.parties.group import PartyGroup
-from fedatlas.federations.parties.messages import TIMED, BlockState, Report, RoundLog, Traffic
+from fedatlas.federations.parties.messages import TIMED, BlockState, Report, RoundLog
 from fedatlas.federations.vertical.problem import PartyProblem, ProcessCounters, UpdateRule
 from fedatlas.schema.network_model import MeasuredTimes, NetworkModel, relative_times
 
@@ -52,10 +53,9 @@ def staleness(logs: Sequence[RoundLog], before: Sequence[int], backward: bool) -
 
     before: updates that each block had had when the round began. backward: whether ϑ went to all.
     """
-    dominators = np.concatenate(
-        [np.full(len(log.decisions), party) for party, log in enumerate(logs)]
-    )
-    iterations, times = np.concatenate([log.decisions for log in logs]).T
+    dominators = np.repeat(range(len(logs)), [len(log.decisions) for log in logs])
+    iterations, times = np.concatenate([_table(log.decisions, 2) for log in logs]).T
+    all_applied = [_table(log.applications, 4) for log in logs]
     # (dominator, iteration) → place in `times`.
     places = {
         (int(dominator), int(iteration)): place
@@ -64,29 +64,33 @@ def staleness(logs: Sequence[RoundLog], before: Sequence[int], backward: bool) -
     read_delays, of_sums = [], np.zeros(len(times), np.int64)
     first_lacked = times.copy()
     collaborative = []
-    for party, log in enumerate(logs):
+    for party, (log, applications) in enumerate(zip(logs, all_applied, strict=True)):
         own = dominators == party
         meant = np.sort(times if backward else times[own])
-        found = np.array([places[int(a), int(b)] for a, b in log.reads[:, :2]], dtype=np.int64)
-        had = log.reads[:, 2] - before[party]
+        found = np.array([places[int(a), int(b)] for a, b, _ in log.reads], dtype=np.int64)
+        had = np.array([read[2] for read in log.reads], dtype=np.int64) - before[party]
         read_delays.append(np.searchsorted(meant, times[found]) - had)
         np.add.at(of_sums, found, read_delays[-1])
-        applied = np.array([places[int(a), int(b)] for a, b in log.applications[:, :2]], np.int64)
-        by_others = dominators[applied] != party if len(applied) else np.zeros(0, bool)
-        collaborative.append((times[applied[by_others]], log.applications[by_others, 2]))
+        applied = np.array([places[int(a), int(b)] for a, b in applications[:, :2]], np.int64)
+        by_others = dominators[applied] != party
+        collaborative.append((times[applied[by_others]], applications[by_others, 2]))
         # Iterations at this block so far: own sums, and others' updates when they begin.
-        numbered = np.sort(np.concatenate([times[own], log.applications[by_others, 2]]))
+        numbered = np.sort(np.concatenate([times[own], applications[by_others, 2]]))
         lacking = np.searchsorted(numbered, times[found]) > had
-        np.minimum.at(first_lacked, found[lacking], numbered[had[lacking].astype(np.int64)])
+        np.minimum.at(first_lacked, found[lacking], numbered[had[lacking]])
     summed, begun = (np.concatenate(parts) for parts in zip(*collaborative, strict=True))
     numbered = np.sort(np.concatenate([times, begun]))
     return Staleness(
         np.concatenate(read_delays),
-        np.concatenate([log.applications[:, 3] for log in logs]).astype(np.int64),
+        np.concatenate(all_applied)[:, 3].astype(np.int64),
         np.searchsorted(numbered, times) - np.searchsorted(numbered, first_lacked),
         np.searchsorted(numbered, begun) - np.searchsorted(numbered, summed),
         of_sums,
     )
+
+
+def _table(rows: Sequence[tuple[float, ...]], columns: int) -> np.ndarray:
+    return np.array(rows, dtype=np.float64).reshape(-1, columns)
 
 
 KEPT = 256  # times of one kind and party that are kept
@@ -134,7 +138,7 @@ class Measured(NamedTuple):
         new = type(self)(*(array.copy() for array in self))
         for kind, name in enumerate(TIMED):
             for party, log in enumerate(logs):
-                new._keep(kind, party, log.seconds[name])
+                new._keep(kind, party, np.array(log.seconds[name]))
         for place, found in enumerate(stale):
             new.delays[place] += np.bincount(np.clip(found, 0, LONGEST - 1), minlength=LONGEST)
             new.most[place] = max(new.most[place], found.max(initial=0))
@@ -193,28 +197,26 @@ class ProcessState(NamedTuple):
     """The parties between two rounds; never changed in place.
 
     x, mean: (d,) all blocks side by side. reference: (q, n), or (q, 0) without any. applied: (q,)
-    updates of each block. decided: dominated updates. elapsed: seconds that rounds took.
+    updates of each block. dominated_updates: how many were decided. elapsed: seconds of rounds.
     """
 
     x: np.ndarray
     mean: np.ndarray
     reference: np.ndarray
     applied: np.ndarray
-    decided: int
+    dominated_updates: int
     elapsed: float
     measured: Measured
-
-    @property
-    def dominated_updates(self) -> int:
-        """How many have been decided."""
-        return self.decided
 
 
 class ProcessNetwork:
     """q processes, the first m of them dominators, and what they have spent.
 
-    traffic: what the parties counted where they sent.
+    looks_ahead: how many samples dominators know beyond the end of a round. traffic: what the
+    parties counted where they sent, see `Report`.
     """
+
+    looks_ahead = 0
 
     def __init__(
         self,
@@ -227,7 +229,7 @@ class ProcessNetwork:
         """starts: (q + 1,) first column of each block, and d."""
         self._group, self._starts, self._active = group, starts, active
         self.parties, self.samples, self._counters = group.parties, samples, counters
-        self.traffic = Traffic()
+        self.traffic: Counter[str] = Counter()
 
     def start(self, x0: np.ndarray) -> ProcessState:
         """Nothing under way, no reference."""
@@ -236,11 +238,6 @@ class ProcessNetwork:
             *(x0.copy(), np.zeros(len(x0)), np.zeros((q, 0)), np.zeros(q, np.int64)),
             *(0, 0.0, Measured.nothing(q)),
         )
-
-    @property
-    def looks_ahead(self) -> int:
-        """How many samples dominators know beyond the end of a round."""
-        return 0
 
     def dominated_updates(
         self,
@@ -259,7 +256,7 @@ class ProcessNetwork:
         stale = staleness(logs, state.applied.tolist(), rule.backward)
         new = self._after(state, began, reports)
         new = new._replace(
-            decided=state.decided + len(samples),
+            dominated_updates=state.dominated_updates + len(samples),
             measured=state.measured.with_round(logs, stale),
         )
         self._counters.count_updates(len(samples), self.parties - 1, rule.backward)
@@ -315,7 +312,7 @@ class ProcessNetwork:
         """Carry over what was measured to the counters; the processes have this state now."""
         self._group.holds = state
         counters, measured = self._counters, state.measured
-        counters.update_epoch = state.decided / self.samples
+        counters.update_epoch = state.dominated_updates / self.samples
         counters.block_updates = int(state.applied.sum())
         counters.elapsed_time = state.elapsed
         counters.read_delay_mean = measured.mean("read")
@@ -323,6 +320,6 @@ class ProcessNetwork:
         counters.update_delay_mean = measured.mean("update")
         counters.update_delay_max = measured.largest("update")
         counters.tau_1, counters.tau_2 = measured.largest("tau_1"), measured.largest("tau_2")
-        new = self._group.newly_sent(reports)
-        self.traffic = self.traffic.plus(new)
-        counters.socket_bytes += new.socket_bytes
+        for report in reports:
+            self.traffic.update(report.traffic)
+            counters.socket_bytes += report.traffic["socket_bytes"]

@@ -14,18 +14,31 @@ all earlier updates and no other.
 
 import heapq
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from itertools import count
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
-import fedatlas.federations.parties.messages as messages
 from fedatlas.arithmetic.kernels.formulas import LOSS_CODES, LinearModel, loss_derivative
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.parties.messages import BlockState, Header, Notes
+from fedatlas.federations.parties.messages import (
+    HEADER_BYTES,
+    PASS,
+    REQUEST,
+    SLOPE,
+    SUMMED,
+    BlockState,
+    Header,
+    Report,
+    RoundLog,
+    header_of,
+    numbers_of,
+    packed,
+)
 from fedatlas.federations.parties.transport import Transport
 from fedatlas.federations.vertical.kernels.blocks import (
     kernel_blocks,
@@ -37,7 +50,7 @@ from fedatlas.federations.vertical.kernels.blocks import (
 from fedatlas.federations.vertical.kernels.state import Rule
 from fedatlas.federations.vertical.machines import InjectedTimes
 from fedatlas.federations.vertical.problem import UpdateRule
-from fedatlas.federations.vertical.secure_sum import PrivateMasks, TreeSums, Which
+from fedatlas.federations.vertical.secure_sum import PrivateMasks, place_in, two_trees
 from fedatlas.federations.vertical.shards import PartyRows
 from fedatlas.schema.objectives import LinearObjective, Regulariser
 
@@ -175,14 +188,10 @@ class Timers:
         return min(max(self._planned[0][0] - time.monotonic(), 0.0), longest)
 
 
-#: Iterations count from 0 in every round; a pass over all samples has this one.
-_PASS = (1 << 32) - 1
-
-
 class Party:
-    """One of q parties; the first m are dominators.
+    """One of q parties; the first m are dominators. The launching process calls public methods.
 
-    notes: of the round under way. numbers_up, numbers_down: bytes that were sent, see `Traffic`.
+    log: of the round under way. traffic: what was sent since the last report, see `Report`.
     """
 
     def __init__(
@@ -204,36 +213,50 @@ class Party:
         self._others = [other for other in range(parties) if other != party]
         self._transport, self._times, self._masks, self._ask = transport, times, masks, ask
         self.timers = Timers()
-        self._sums = None
-        if parties > 1:
-            self._sums = TreeSums(party, parties, active, self._pass_on, self._reveal)
+        # By the dominator whose sum it is, and by tree; one party has nothing to hide from itself.
+        self._places = [
+            [place_in(tree.steps, party) for tree in two_trees(parties, dominator)]
+            for dominator in range(active if parties > 1 else 0)
+        ]
+        self._parts: dict[tuple[int, int, int], dict[int, np.ndarray]] = {}
+        self._totals: dict[tuple[int, int], dict[int, np.ndarray]] = {}
         self._free = [0.0] * times.threads  # when each thread is, by time.monotonic
         self._rule: UpdateRule
-        self.numbers_up = self.numbers_down = 0
-        self.notes = Notes()
+        self._settled: int | None = None  # updates of the block in this round, at its end
+        self._passing = self._referred = False
+        self._before = 0
+        self.traffic: Counter[str] = Counter()
+        self.log = RoundLog()
+
+    def load(self, state: BlockState) -> None:
+        """Go on from a block, with the updates it has had."""
+        self.block.load(state)
 
     def begin_round(self, rule: UpdateRule, updates: int) -> None:
         """So many dominated updates by this rule are to come; nothing is under way."""
         self.block.follow(rule)
-        self._rule, self.notes, self.referred = rule, Notes(), False
+        self._rule, self.log = rule, RoundLog()
         self._seen: dict[tuple[int, int], int] = {}  # updates of the block when it was read
         self._rows: deque[int] = deque()  # that this dominator may draw
         self._drawn: dict[int, int] = {}
         self._iteration, self._before = 0, self.block.applied
         self._resting, self._asked, self._last, self._done = True, False, False, False
         self._updates = updates
+        self._settled, self._passing, self._referred = None, False, False
         # Requests and updates of synchronous methods that have come too early.
         self._requests: list[tuple[int, int, int, float]] = []
         self._early: list[tuple[int, int, int, float, float]] = []
 
-    @property
-    def applied(self) -> int:
-        """Updates of the block in this round."""
-        return self.block.applied - self._before
+    def begin_pass(self, rule: UpdateRule) -> None:
+        """Add the shares of all samples to a sum at the first dominator; nothing is under way.
 
-    def applied_all(self, updates: int | None) -> bool:
-        """Whether the block has had so many updates in this round; None are never reached."""
-        return updates is not None and self.applied == updates
+        Snapshots of SVRG and the first table of SAGA are such passes.
+        """
+        self.begin_round(rule, 0)
+        self._passing = True
+        self.timers.after(self._times.whole_pass(self.block.samples), self._answer_all)
+        if not rule.backward and self._party >= self._active:
+            self._referred = True  # it updates nothing and is sent nothing
 
     def give(self, rows: list[int]) -> None:
         """More samples for this dominator; none means that there are no more."""
@@ -242,38 +265,56 @@ class Party:
         if self._resting:
             self._begin()
 
+    def settle(self, updates: int) -> None:
+        """The round ends when the block has had so many updates in it."""
+        self._settled = updates
+
+    def report(self) -> Report | None:
+        """What to report if the round or the pass has ended, once."""
+        if not (self._applied == self._settled or (self._passing and self._referred)):
+            return None
+        self._settled, self._passing = None, False
+        finished = self.log.applications[-1][2] if self.log.applications else time.time()
+        traffic = self.traffic + self._transport.traffic
+        self.traffic.clear()
+        self._transport.traffic.clear()
+        return Report(self.block.state, self.log, finished, traffic)
+
+    @property
+    def _applied(self) -> int:
+        """Updates of the block in this round."""
+        return self.block.applied - self._before
+
     def handle(self, sender: int, message: bytes) -> None:
         """A message has arrived."""
-        header = messages.header_of(message)
-        kind, dominator, iteration = header.kind, header.dominator, header.iteration
+        kind, dominator, iteration, sent = header_of(message)
         now = time.time()
-        self.notes.seconds["message"].append(now - header.sent)
-        if kind == messages.REQUEST:
-            self._asked_for(dominator, iteration, messages.row_of(message), now)
-        elif kind in messages.SUMMED:
-            which = messages.SUMMED.index(kind), dominator, iteration
-            self._add(which, sender, messages.numbers_of(message, self._masks.dtype))
-        elif kind == messages.SLOPE:
-            slope, row = messages.slope_of(message)
-            took = self._times.update()
+        self.log.seconds["message"].append(now - sent)
+        if kind in SUMMED:
+            values = numbers_of(message, self._masks.dtype)
+            self._add(SUMMED.index(kind), dominator, iteration, sender, values)
+        elif kind == REQUEST:
+            (row,) = numbers_of(message, np.int64).tolist()
+            self._asked_for(dominator, iteration, row, now)
+        elif iteration == PASS:
+            self._refer_to(numbers_of(message))
+        else:
+            slope, row = numbers_of(message).tolist()
+            call = self._apply, dominator, iteration, int(row), slope, now
+            took = self._times.work()
             if took > 0:
                 # A free thread, or the one that is free first; first come, first served.
                 start = max(time.monotonic(), heapq.heappop(self._free))
                 heapq.heappush(self._free, start + took)
-                self.timers.at(start + took, self._apply, dominator, iteration, row, slope, now)
+                self.timers.at(start + took, *call)
             else:
-                self._apply(dominator, iteration, row, slope, now)
-        elif kind in messages.ALL_SUMMED:
-            which = messages.ALL_SUMMED.index(kind), dominator, _PASS
-            self._add(which, sender, messages.numbers_of(message, self._masks.dtype))
-        else:
-            self._refer_to(messages.numbers_of(message))
+                self.timers.after(0.0, *call)
 
     # ---- dominators: Algorithms 2, 4 and 6
 
     def _begin(self) -> None:
         """Draw a sample and ask for shares, unless there is none, or the barrier holds."""
-        if self._rule.synchronous and self.applied < self._due(self._iteration):
+        if self._rule.synchronous and self._applied < self._due(self._iteration):
             self._resting = True
             return
         if len(self._rows) < 2 and not self._last and not self._asked:
@@ -289,61 +330,89 @@ class Party:
         row, iteration = self._rows.popleft(), self._iteration
         self._iteration += 1
         self._drawn[iteration] = row
-        header = Header(messages.REQUEST, self._party, iteration, time.time())
         for other in self._others:
-            self._send(other, header.kind, messages.request(header, row))
+            self._send(other, REQUEST, self._party, iteration, [row])
         self._asked_for(self._party, iteration, row, time.time())
 
     def _summed(self, dominator: int, iteration: int, margins: np.ndarray) -> None:
         """w·x_i is there: make ϑ, send it, and go on without waiting for anyone."""
-        if iteration == _PASS:
+        if iteration == PASS:
             self._spread(margins)
             return
         row = self._drawn.pop(iteration)
         slope, now = self.block.slope(row, float(margins[0])), time.time()
-        self.notes.decisions.append((iteration, now))
+        self.log.decisions.append((iteration, now))
         if self._rule.backward:
-            header = Header(messages.SLOPE, self._party, iteration, now)
             for other in self._others:
-                self._send(other, header.kind, messages.slope(header, slope, row))
+                self._send(other, SLOPE, self._party, iteration, [slope, float(row)])
         self.timers.after(
-            self._times.update(), self._apply, dominator, iteration, row, slope, time.time()
+            self._times.work(), self._apply, dominator, iteration, row, slope, time.time()
         )
 
     # ---- every party: Algorithms 1, 3, 5 and 7
 
     def _asked_for(self, dominator: int, iteration: int, row: int, since: float) -> None:
-        if self._rule.synchronous and self.applied < self._due(iteration):
+        if self._rule.synchronous and self._applied < self._due(iteration):
             self._requests.append((dominator, iteration, row, since))
         else:
             self.timers.after(
-                self._times.share(), self._answer, dominator, iteration, row, time.time()
+                self._times.work(), self._answer, dominator, iteration, row, time.time()
             )
 
     def _answer(self, dominator: int, iteration: int, row: int, since: float) -> None:
-        """Compute a share of the block as it stands, hide it, and add it to the sum."""
+        """Compute a share of the block as it stands, and hide it."""
         share, applied = self.block.share(row), self.block.applied
         self._seen[dominator, iteration] = applied
-        self.notes.reads.append((dominator, iteration, applied))
-        self.notes.seconds["share"].append(time.time() - since)
-        if self._sums is None:  # one party has nothing to hide from itself
-            self._summed(dominator, iteration, np.array([share]))
-            return
+        self.log.reads.append((dominator, iteration, applied))
+        self.log.seconds["share"].append(time.time() - since)
         self._hide(dominator, iteration, np.array([share]))
         early, self._early = self._early, []
         for arguments in early:
             self._apply(*arguments)
 
+    def _answer_all(self) -> None:
+        self._hide(0, PASS, self.block.shares())
+
+    def _hide(self, dominator: int, iteration: int, shares: np.ndarray) -> None:
+        """Add own shares, masked, and their masks to the sums of an iteration."""
+        if not self._others:
+            self._summed(dominator, iteration, shares)
+            return
+        for tree, values in enumerate(self._masks.hide(shares)):
+            self._add(tree, dominator, iteration, self._party, values)
+
+    def _add(
+        self, tree: int, dominator: int, iteration: int, sender: int, values: np.ndarray
+    ) -> None:
+        """A part of the sum of masked shares, tree 0, or of masks, 1, is there; pass on a whole."""
+        place = self._places[dominator][tree]
+        parts = self._parts.setdefault((tree, dominator, iteration), {})
+        parts[sender] = values
+        if len(parts) <= len(place.children):
+            return
+        del self._parts[tree, dominator, iteration]
+        total = parts[self._party]
+        for child in place.children:  # always in this order: sums are the same in every run
+            total = total + parts[child]
+        if place.parent is not None:
+            self._send(place.parent, SUMMED[tree], dominator, iteration, total)
+            return
+        totals = self._totals.setdefault((dominator, iteration), {})
+        totals[tree] = total
+        if len(totals) == 2:
+            del self._totals[dominator, iteration]
+            self._summed(dominator, iteration, self._masks.revealed(totals[0], totals[1]))
+
     def _apply(self, dominator: int, iteration: int, row: int, slope: float, since: float) -> None:
         """One update of the own block; a dominator then begins again."""
-        if self._rule.synchronous and len(self.notes.reads) < self._decided(iteration + 1):
+        if self._rule.synchronous and len(self.log.reads) < self._decided(iteration + 1):
             self._early.append((dominator, iteration, row, slope, since))
             return
         delay = self.block.applied - self._seen.pop((dominator, iteration))
         self.block.update(row, slope)
         now = time.time()
-        self.notes.applications.append((dominator, iteration, now, delay))
-        self.notes.seconds["update"].append(now - since)
+        self.log.applications.append((dominator, iteration, now, delay))
+        self.log.seconds["update"].append(now - since)
         if self._rule.synchronous:
             waiting, self._requests = self._requests, []
             for request in waiting:
@@ -363,51 +432,12 @@ class Party:
         """Dominated updates of so many iterations; the last one may lack some."""
         return min(iterations * self._active, self._updates)
 
-    def _hide(self, dominator: int, iteration: int, shares: np.ndarray) -> None:
-        """Add own shares, masked, and their masks to the sums of an iteration."""
-        assert self._sums is not None
-        for tree, values in enumerate(self._masks.hide(shares)):
-            self._sums.add((tree, dominator, iteration), self._party, values)
-
-    def _reveal(
-        self, dominator: int, iteration: int, masked: np.ndarray, masks: np.ndarray
-    ) -> None:
-        self._summed(dominator, iteration, self._masks.revealed(masked, masks))
-
-    def _add(self, which: Which, sender: int, value: Any) -> None:
-        assert self._sums is not None  # one party is sent nothing
-        self._sums.add(which, sender, value)
-
-    def _pass_on(self, parent: int, which: Which, value: Any) -> None:
-        """Send a partial sum up its tree."""
-        tree, dominator, iteration = which
-        kinds = messages.ALL_SUMMED if iteration == _PASS else messages.SUMMED
-        header = Header(kinds[tree], dominator, iteration, time.time())
-        self._send(parent, header.kind, messages.numbers(header, value))
-
-    # ---- a pass over all samples: snapshots of SVRG, the first table of SAGA
-
-    def begin_pass(self, rule: UpdateRule) -> None:
-        """Add the shares of all samples to a sum at the first dominator; nothing is under way."""
-        self.begin_round(rule, 0)
-        self.timers.after(self._times.whole_pass(self.block.samples), self._answer_all)
-        if not rule.backward and self._party >= self._active:
-            self.referred = True  # it updates nothing and is sent nothing
-
-    def _answer_all(self) -> None:
-        shares = self.block.shares()
-        if self._sums is None:
-            self._spread(shares)
-            return
-        self._hide(0, _PASS, shares)
-
     def _spread(self, margins: np.ndarray) -> None:
         """Make ϑ of all samples and give them to all that update their blocks."""
         slopes = self.block.slopes(margins)
-        header = Header(messages.ALL_SLOPES, self._party, _PASS, time.time())
         for other in self._others:
             if self._rule.backward or other < self._active:
-                self._send(other, header.kind, messages.numbers(header, slopes))
+                self._send(other, SLOPE, self._party, PASS, slopes)
         self._refer_to(slopes)
 
     def _refer_to(self, slopes: np.ndarray) -> None:
@@ -415,13 +445,14 @@ class Party:
 
     def _form_mean(self, slopes: np.ndarray) -> None:
         self.block.refer_to(slopes)
-        self.referred = True
+        self._referred = True
 
-    def _send(self, other: int, kind: int, message: bytes) -> None:
+    def _send(
+        self, other: int, kind: int, dominator: int, iteration: int, values: ArrayLike
+    ) -> None:
         """Hand a message to the transport, after the latency of the declared network."""
-        size = len(message) - messages.HEADER_BYTES
-        if kind in messages.UPWARDS:
-            self.numbers_up += size
-        elif kind in messages.DOWNWARDS:
-            self.numbers_down += size
-        self.timers.after(self._times.message(), self._transport.send, other, message)
+        message = packed(Header(kind, dominator, iteration, time.time()), values)
+        if kind != REQUEST:
+            way = "numbers_up" if kind in SUMMED else "numbers_down"
+            self.traffic[way] += len(message) - HEADER_BYTES
+        self.timers.after(self._times.latency, self._transport.send, other, message)

@@ -7,35 +7,23 @@ import argparse
 import os
 import select
 import signal
-import time
+import socket
 import traceback
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 from pathlib import Path
-from typing import Any
 
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.parties.messages import (
-    Failed,
-    Hello,
-    Load,
-    Pass,
-    Report,
-    Round,
-    Samples,
-    Settle,
-    Setup,
-    Traffic,
-    connected,
-    key_of_group,
-)
+from fedatlas.federations.parties.messages import KEY_VARIABLE, Failed, Hello
 from fedatlas.federations.parties.party import OwnBlock, Party
 from fedatlas.federations.parties.transport import MpiTransport, SocketTransport, Transport
 from fedatlas.federations.vertical.machines import InjectedTimes
 from fedatlas.federations.vertical.secure_sum import PrivateMasks
 from fedatlas.federations.vertical.shards import OwnRows, read_own_rows
 from fedatlas.schema.network_model import NetworkModel
+from fedatlas.schema.objectives import LinearObjective
 
 _IDLE = 1.0  # s, the longest sleep
+_ANSWERED = ("set_up", "load", "begin_round")  # by "ready"
 
 
 def main() -> None:
@@ -53,7 +41,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     host, _, port = told.control.rpartition(":")
-    control = connected((host, int(port)), key_of_group())
+    control = _connected(host, int(port))
     try:
         own = read_own_rows(told.shard)
         if own.party != told.party:
@@ -62,7 +50,7 @@ def main() -> None:
         if told.mpi:
             transport = MpiTransport()
             if transport.rank != own.party:
-                raise FedatlasError(f"party {own.party} was started as rank {transport.rank}")
+                raise FedatlasError(f"it was started as rank {transport.rank}")
         else:
             others = [other for other in range(own.parties) if other != own.party]
             transport = SocketTransport(dict(zip(others, told.sockets, strict=True)))
@@ -70,69 +58,52 @@ def main() -> None:
         _serve(control, own, transport)
     except (EOFError, ConnectionError):  # the launching process has ended
         os._exit(0)
-    except FedatlasError as error:
-        control.send(Failed(str(error)))
-        os._exit(1)
-    except Exception:
-        control.send(Failed(traceback.format_exc()))
+    except Exception as error:
+        reason = str(error) if isinstance(error, FedatlasError) else traceback.format_exc()
+        control.send(Failed(f"party {told.party}: {reason}"))
         os._exit(1)
 
 
-def _set_up(control: Connection, own: OwnRows, transport: Transport, setup: Setup) -> Party:
-    """A party that knows what is to be minimised."""
-    block = OwnBlock(own.rows, setup.objective)
-    masks = (setup.network or NetworkModel()).masks
-    return Party(
-        *(own.party, own.parties, own.active, block, transport),
-        InjectedTimes(setup.network, block.width, own.party, own.parties, own.active),
-        PrivateMasks(masks, own.parties),
-        control.send,
-    )
+def _connected(host: str, port: int) -> Connection:
+    """The party's end of its channel to the launching process; both prove that they know a key."""
+    connection = socket.create_connection((host, port))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    channel, key = Connection(connection.detach()), bytes.fromhex(os.environ[KEY_VARIABLE])
+    answer_challenge(channel, key)
+    deliver_challenge(channel, key)
+    return channel
 
 
 def _serve(control: Connection, own: OwnRows, transport: Transport) -> None:
     """One loop: messages, what is due, commands; until the channel is closed."""
-    descriptor = control.fileno()
-    setup: Setup = control.recv()
-    party = _set_up(control, own, transport, setup)
+
+    def set_up(objective: LinearObjective, network: NetworkModel | None) -> Party:
+        block = OwnBlock(own.rows, objective)
+        return Party(
+            *(own.party, own.parties, own.active, block, transport),
+            InjectedTimes(network, block.width, own.party, own.parties, own.active),
+            PrivateMasks((network or NetworkModel()).masks, own.parties),
+            control.send,
+        )
+
+    _, arguments = control.recv()
+    party = set_up(*arguments)
     control.send("ready")
-    updates: int | None = None  # in this round, at which a report is due
-    passing = False
     while True:
         while (arrived := transport.receive()) is not None:
             party.handle(*arrived)
         party.timers.run()
-        if select.select([descriptor], [], [], 0.0)[0]:
-            command: Any = control.recv()
-            if isinstance(command, Samples):
-                party.give(command.rows)
-            elif isinstance(command, Settle):
-                updates = command.updates
-            elif isinstance(command, Pass):
-                passing = True
-                party.begin_pass(command.rule)
+        if select.select([control], [], [], 0.0)[0]:
+            command, arguments = control.recv()
+            if command == "set_up":
+                party = set_up(*arguments)
             else:
-                if isinstance(command, Round):
-                    party.begin_round(*command)
-                elif isinstance(command, Load):
-                    party.block.load(command.state)
-                elif isinstance(command, Setup):
-                    transport.handed_bytes = transport.handed_messages = 0
-                    party = _set_up(control, own, transport, command)
+                getattr(party, command)(*arguments)
+            if command in _ANSWERED:
                 control.send("ready")
-        if party.applied_all(updates) or (passing and party.referred):
-            updates, passing = None, False
-            control.send(_report(party, transport))
-        transport.wait(party.timers.until_next(_IDLE), descriptor)
-
-
-def _report(party: Party, transport: Transport) -> Report:
-    log = party.notes.log
-    finished = log.applications[-1, 2] if len(log.applications) else time.time()
-    traffic = Traffic(
-        party.numbers_up, party.numbers_down, transport.handed_bytes, transport.handed_messages
-    )
-    return Report(party.block.state, log, float(finished), traffic)
+        if (report := party.report()) is not None:
+            control.send(report)
+        transport.wait(party.timers.until_next(_IDLE), control.fileno())
 
 
 if __name__ == "__main__":

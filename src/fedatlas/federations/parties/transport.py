@@ -8,8 +8,9 @@ import socket
 import struct
 import time
 from abc import ABC, abstractmethod
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -22,16 +23,16 @@ _SHORTEST, _LONGEST = 1e-5, 1e-4  # s
 class Transport(ABC):
     """Messages between a party and all others, in order for each pair.
 
-    handed_bytes, handed_messages: what was handed to the sockets so far, with all framing.
+    traffic: socket_bytes, socket_messages, what was handed to the sockets, with all framing.
     """
 
     def __init__(self) -> None:
-        self.handed_bytes = self.handed_messages = 0
+        self.traffic: Counter[str] = Counter()
 
     def send(self, party: int, message: bytes) -> None:
         """Hand a message over; never waits for the receiver."""
-        self.handed_bytes += self._hand_over(party, message)
-        self.handed_messages += 1
+        self.traffic["socket_bytes"] += self._hand_over(party, message)
+        self.traffic["socket_messages"] += 1
 
     @abstractmethod
     def _hand_over(self, party: int, message: bytes) -> int:
@@ -49,9 +50,10 @@ class Transport(ABC):
 class _Peer:
     """One end of a connection: what has arrived in part, and what the kernel has not taken yet."""
 
-    def __init__(self, descriptor: int) -> None:
-        self.socket = socket.socket(fileno=descriptor)
+    def __init__(self, party: int, descriptor: int) -> None:
+        self.party, self.socket = party, socket.socket(fileno=descriptor)
         self.socket.setblocking(False)
+        self.fileno = self.socket.fileno
         self.arrived, self.leaving = bytearray(), bytearray()
 
 
@@ -62,14 +64,13 @@ class SocketTransport(Transport):
         """descriptors: of this party's end of each connection, by the other party."""
         super().__init__()
         self._inbox: deque[tuple[int, bytes]] = deque()
-        self._peers = {party: _Peer(number) for party, number in descriptors.items()}
-        self._parties = {number: party for party, number in descriptors.items()}
+        self._peers = {party: _Peer(party, number) for party, number in descriptors.items()}
 
     def _hand_over(self, party: int, message: bytes) -> int:
         framed = _LENGTH.pack(len(message)) + message
         if party in self._peers:
             self._peers[party].leaving += framed
-            self._flush(party)
+            self._flush(self._peers[party])
         return len(framed)
 
     def receive(self) -> tuple[int, bytes] | None:
@@ -82,24 +83,22 @@ class SocketTransport(Transport):
             self._poll(seconds, control)
 
     def _poll(self, seconds: float, *others: int) -> None:
-        blocked = [peer.socket.fileno() for peer in self._peers.values() if peer.leaving]
-        readable, writable, _ = select.select(
-            [*self._parties, *others], blocked, [], max(seconds, 0.0)
-        )
-        for descriptor in writable:
-            self._flush(self._parties[descriptor])
-        for descriptor in readable:
-            if descriptor in self._parties:
-                self._read(self._parties[descriptor])
+        peers: list[Any] = list(self._peers.values())
+        leaving = [peer for peer in peers if peer.leaving]
+        readable, writable, _ = select.select([*peers, *others], leaving, [], max(seconds, 0.0))
+        for peer in writable:
+            self._flush(peer)
+        for peer in readable:
+            if peer in self._peers.values():
+                self._read(peer)
 
-    def _read(self, party: int) -> None:
-        peer = self._peers[party]
+    def _read(self, peer: _Peer) -> None:
         try:
             found = peer.socket.recv(_CHUNK)
         except ConnectionError:
             found = b""
         if not found:
-            self._lose(party)
+            self._lose(peer)
             return
         peer.arrived += found
         start = 0
@@ -107,23 +106,21 @@ class SocketTransport(Transport):
             end = start + _LENGTH.size + _LENGTH.unpack_from(peer.arrived, start)[0]
             if len(peer.arrived) < end:
                 break
-            self._inbox.append((party, bytes(peer.arrived[start + _LENGTH.size : end])))
+            self._inbox.append((peer.party, bytes(peer.arrived[start + _LENGTH.size : end])))
             start = end
         del peer.arrived[:start]
 
-    def _flush(self, party: int) -> None:
-        peer = self._peers[party]
+    def _flush(self, peer: _Peer) -> None:
         try:
             del peer.leaving[: peer.socket.send(peer.leaving)]
         except BlockingIOError:
             return
         except ConnectionError:
-            self._lose(party)
+            self._lose(peer)
 
-    def _lose(self, party: int) -> None:
+    def _lose(self, peer: _Peer) -> None:
         """Forget a party that has ended; the launching process sees that, too, and says which."""
-        peer = self._peers.pop(party)
-        del self._parties[peer.socket.fileno()]
+        del self._peers[peer.party]
         peer.socket.close()
 
 

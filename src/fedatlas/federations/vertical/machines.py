@@ -87,7 +87,10 @@ def slowdown_of(model: NetworkModel, parties: int) -> np.ndarray:
 
 
 class InjectedTimes:
-    """Seconds of one party. threads: how many collaborative updates it makes at a time."""
+    """Seconds of one party.
+
+    threads: how many collaborative updates it makes at a time. latency: seconds of a message.
+    """
 
     def __init__(
         self, model: NetworkModel | None, width: float, party: int, parties: int, active: int
@@ -97,7 +100,7 @@ class InjectedTimes:
         FedatlasError for a network with drift or cores.
         """
         self.threads = (model.threads if model is not None else None) or active
-        self._work = self._latency = 0.0
+        self._work = self.latency = 0.0
         self._factors, self._random = np.ones(1), np.random.default_rng(party)
         if model is not None:
             if model.drift is not None or model.cores is not None:
@@ -107,23 +110,12 @@ class InjectedTimes:
                 )
             self._factors = factors_of(model.compute)
             slow = float(slowdown_of(model, parties)[party])
-            self._work, self._latency = model.seconds_per_feature * width * slow, model.latency
+            self._work, self.latency = model.seconds_per_feature * width * slow, model.latency
 
-    def share(self) -> float:
-        """Seconds of a share of one sample."""
-        return self._work * self._factor()
-
-    def update(self) -> float:
-        """Seconds of an update of the block."""
-        return self._work * self._factor()
-
-    def message(self) -> float:
-        """Seconds of a message."""
-        return self._latency
+    def work(self) -> float:
+        """Seconds of a share of one sample, or of an update of the block."""
+        return self._work * float(self._factors[self._random.integers(len(self._factors))])
 
     def whole_pass(self, samples: int) -> float:
         """Seconds of a pass over all samples, shared by the threads."""
         return self._work * samples / self.threads
-
-    def _factor(self) -> float:
-        return float(self._factors[self._random.integers(len(self._factors))])
