@@ -20,7 +20,6 @@ from fedatlas.data.download import Fetching, download
 from fedatlas.data.raw_files import (
     RawFile,
     content_of,
-    newer_content,
     origin_file,
     read_origin,
     record,
@@ -32,6 +31,7 @@ from made_archives import GOOD, special, tar_of, zip_of
 
 CONTENT = b"+1 1:1\n-1 2:1\n" * 5000
 MIB = 1 << 20
+LOCK = "results/checksums.lock.json"
 
 
 def md5(content):
@@ -118,7 +118,7 @@ def fetch(tmp_path):
         read=True,
         **options,
     ):
-        lock = tmp_path / "results" / "checksums.lock.json"
+        lock = tmp_path / LOCK
         options = {"pause": 0.01, "timeout": 5.0, **options}
         download(raw_file, destination, Fetching(mirror, lock, lock.parent / "archives", **options))
         if read:
@@ -138,7 +138,7 @@ def test_a_file_is_fetched_verified_and_put_in_place(server, fetch, tmp_path):
         output = fetch(server.raw(path="libsvm/a9a", checksum=checksum))
         assert output.read_bytes() == CONTENT
         assert list(output.parent.iterdir()) == [output]
-    assert not (tmp_path / "results" / "checksums.lock.json").exists()
+    assert not (tmp_path / LOCK).exists()
 
 
 def test_a_server_that_fails_twice_is_asked_a_third_time(server, fetch):
@@ -232,7 +232,7 @@ def test_the_mirror_wins_and_is_verified(server, fetch, tmp_path):
 
 
 def test_an_unknown_checksum_is_recorded_once_read_and_verified_ever_after(server, fetch, tmp_path):
-    lock = tmp_path / "results" / "checksums.lock.json"
+    lock = tmp_path / LOCK
     raw = RawFile(path="libsvm/a", urls=(server.url("/a"),))
     server.files["/a"] = b"what no reader can read"
     fetch(raw, read=False)
@@ -256,7 +256,7 @@ def test_an_unknown_checksum_is_recorded_once_read_and_verified_ever_after(serve
 
 
 def test_an_own_file_is_taken_again_once_it_changed_in_the_mirror(fetch, tmp_path, caplog):
-    lock = tmp_path / "results" / "checksums.lock.json"
+    lock = tmp_path / LOCK
     own = written(tmp_path / "own", CONTENT)
     raw = RawFile(path="own")
     output = fetch(raw, mirror=tmp_path)
@@ -286,60 +286,33 @@ def replaced(mirror):
     (mirror / "v2/own.gz").rename(mirror / "v1/own.gz")
 
 
-PACKED_ROWS, OTHER = (gzip.compress(rows, mtime=0) for rows in (b"1 1:1\n", b"1 1:9\n"))
-RAW_OWN = {
-    "plain": {"path": "own.gz"},
-    "packed": {"path": "own.gz", "decompress": "gz"},
-    "member": {"path": "t", "archive": {"path": "own.gz", "unpack": "tar"}, "member": "t"},
-}
-
-
 @pytest.mark.parametrize("change", [edited, switched, replaced])
-@pytest.mark.parametrize("kind", RAW_OWN)
-def test_every_change_of_an_own_file_is_noticed(fetch, tmp_path, kind, change):
+@pytest.mark.parametrize("raw", [RawFile(path="own.gz"), RawFile(path="own.gz", decompress="gz")])
+def test_every_change_of_an_own_file_is_noticed(fetch, tmp_path, monkeypatch, raw, change):
     """Of equal size, and older than the copy; without one the file is not read."""
-    contents = [PACKED_ROWS, OTHER]
-    if kind == "member":
-        contents = [tar_of(("t", packed)) for packed in contents]
-    assert len({len(content) for content in contents}) == 1
+    contents = [gzip.compress(rows, mtime=0) for rows in (b"1 1:1\n", b"1 1:9\n")]
     for folder, content, time in zip(("v1", "v2"), contents, (2 << 60, 1 << 60), strict=True):
         (tmp_path / folder).mkdir()
         written(tmp_path / folder / "own.gz", content)
         os.utime(tmp_path / folder / "own.gz", ns=(time, time))
     (tmp_path / "now").symlink_to("v1")
-    mirror, raw = tmp_path / "now", RawFile(**RAW_OWN[kind])
-    copy, lock = tmp_path / "results/raw/data", tmp_path / "results/checksums.lock.json"
+    before, after = map(sha256, contents)
+    mirror, copy, lock = tmp_path / "now", tmp_path / "results/raw/data", tmp_path / LOCK
     assert content_of(raw, None, copy, lock) is None
-    before = content_of(raw, mirror, copy, lock)
-    assert before == sha256(contents[0])
+    assert content_of(raw, mirror, copy, lock) == before
     fetch(raw, mirror=mirror)
     os.utime(copy, ns=(3 << 60, 3 << 60))
-    assert content_of(raw, mirror, copy, lock) == content_of(raw, None, copy, lock) == before
-    assert newer_content(raw, None, copy) is None
+    with monkeypatch.context() as patch:
+        patch.setattr("fedatlas.data.raw_files.file_digest", None)
+        assert content_of(raw, mirror, copy, lock) == content_of(raw, None, copy, lock) == before
     kept = origin_file(copy).rename(tmp_path / "kept")  # as after results/raw was removed
     assert content_of(raw, None, copy, lock) == before
     kept.rename(origin_file(copy))
 
     change(tmp_path)
-    after = sha256(contents[1])
     assert content_of(raw, mirror, copy, lock) == after
-    # It is looked for where it was, or in the mirror of now.
-    assert newer_content(raw, None, copy) == (mirror / "own.gz", before, after)
-    assert newer_content(raw, tmp_path, copy) is None
     fetch(raw, mirror=mirror)
     assert content_of(raw, mirror, copy, lock) == after
-    assert newer_content(raw, mirror, copy) is None
-
-
-def test_an_own_file_is_read_only_if_it_may_have_changed(fetch, tmp_path, monkeypatch):
-    raw, own, copy = RawFile(path="own"), tmp_path / "own", tmp_path / "results" / "raw" / "data"
-    own.write_bytes(CONTENT)
-    fetch(raw, mirror=tmp_path)
-    os.utime(own, ns=(1, 1))
-    assert content_of(raw, tmp_path, copy) == sha256(CONTENT)  # read, and remembered
-    monkeypatch.setattr("fedatlas.data.raw_files.file_digest", None)
-    assert content_of(raw, tmp_path, copy) == sha256(CONTENT)
-    assert newer_content(raw, tmp_path, copy) is None
 
 
 def test_a_file_that_changes_while_it_is_copied_is_refused(fetch, tmp_path, monkeypatch):
@@ -369,7 +342,7 @@ def test_a_damaged_origin_is_no_hindrance(fetch, tmp_path):
 @pytest.mark.parametrize("content", ["not JSON", "[]", '{"a": 1}'])
 def test_a_damaged_lock_file_is_named(server, fetch, tmp_path, content):
     server.files["/a"] = CONTENT
-    lock = tmp_path / "results" / "checksums.lock.json"
+    lock = tmp_path / LOCK
     lock.parent.mkdir()
     lock.write_text(content)
     with pytest.raises(FedatlasError, match=r"checksums\.lock\.json: "):
@@ -524,7 +497,7 @@ def test_what_users_pack_themselves_may_be_packed_again(fetch, tmp_path):
     fetch(raw, mirror=mirror)
     (mirror / "x.tar").write_bytes(tar_of(*GOOD))
     assert tree(fetch(raw, mirror=mirror)) == GOOD_TREE
-    assert not (tmp_path / "results" / "checksums.lock.json").exists()
+    assert not (tmp_path / LOCK).exists()
     for other in ({"urls": ("http://a.org/x",)}, {"checksum": md5(b"")}, {"login": None}):
         with pytest.raises(ValidationError, match="'self_made' goes with 'login'"):
             RawFile(**{**raw.model_dump(), **other})

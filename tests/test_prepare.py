@@ -6,7 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.preprocessing import StandardScaler
 
-from catalogue_entry import FILES, prepared, tiny, tiny_images, written
+from catalogue_entry import FILES, entry, prepared, tiny, tiny_images, written
+from fedatlas.data.catalogue import prepare_split
 from fedatlas.data.prepare import prepare, read_prepared
 from fedatlas.errors import FedatlasError
 from fedatlas.files import file_digest
@@ -285,3 +286,32 @@ def test_flipped_bits_are_noticed(tmp_path, sparse_file):
         FedatlasError, match=r"train\.parquet: is truncated, damaged or no Parquet file"
     ):
         read_prepared(path)
+
+
+OWN = {"path": "libsvm/own"}
+SHARED = {"path": "libsvm/own", "urls": ["https://example.org/own"]}
+
+
+@pytest.mark.parametrize(
+    ("file", "remedy"),
+    [
+        (OWN, ["Where the file is at fault, mend mirror/libsvm/own; copy is its copy"]),
+        (SHARED, ["To take another libsvm/own than the first, delete copyLINE, and run again"]),
+        (SHARED | {"checksum": f"md5:{'0' * 32}"}, []),
+    ],
+)
+@pytest.mark.parametrize("line", ["", " and the line of libsvm/own in lock"])
+def test_a_malformed_file_is_traced_to_where_it_is_to_be_mended(tmp_path, file, remedy, line):
+    if line:
+        written(tmp_path / "lock", json.dumps({"libsvm/own": f"sha256:{'0' * 64}"}))
+    fault = "copy:2: missing label: the line is blank"
+    for rows, content in ((None, "1 1:1\n\n0 1:2\n"), (9, "1 1:1\n0 1:2\n")):
+        tiny = entry(splits={"train": {"files": [file], "rows": rows}})
+        catalogue = written(tmp_path / "datasets.yaml", json.dumps({"tiny": tiny}))
+        places = {name: tmp_path / name for name in ("mirror", "lock", "output")}
+        raw = [written(tmp_path / "copy", content)]
+        with pytest.raises(FedatlasError) as caught:
+            prepare_split("tiny", "train", [catalogue], raw=raw, **places)
+        first, *told = str(caught.value).replace(f"{tmp_path}/", "").splitlines()
+        assert (first == fault) == (rows is None)
+        assert told == [text.replace("LINE", line) for text in remedy]

@@ -4,8 +4,7 @@ The plan reads the catalogue: what only steps need is imported within them.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fedatlas.data.datasets import Dataset
@@ -123,8 +122,15 @@ def prepare_split(
 
     entry = load_catalogue(*catalogue)[dataset]
     files = entry.split(split).files
-    with with_remedies(files, raw, mirror or _mirror(), lock):
+    try:
         prepare(entry, split, list(raw), output, train=train)
+    except FedatlasError as error:
+        remedies = [
+            _remedy_for_copy(copy, raw_file, mirror or _mirror(), lock)
+            for copy, raw_file in zip(raw, files, strict=False)
+            if str(copy) in str(error)
+        ]
+        raise FedatlasError("\n".join([str(error), *filter(None, remedies)])) from error
     record_read(zip(files, raw, strict=True), lock)
 
 
@@ -133,32 +139,11 @@ def _mirror() -> Path | None:
     return home_expanded(named) if named else None
 
 
-@contextmanager
-def with_remedies(
-    files: Sequence[RawFile], raw: Sequence[Path], mirror: Path | None, lock: Path = LOCK
-) -> Iterator[None]:
-    """End the message of a FedatlasError about copies of raw files with which file to mend.
-
-    raw: the copies. mirror: the folder that they may come from. lock: the recorded checksums.
-    """
-    try:
-        yield
-    except FedatlasError as error:
-        remedies = [
-            _remedy_for_copy(copy, raw_file, mirror, lock)
-            for copy, raw_file in zip(raw, files, strict=False)
-            if str(copy) in str(error)
-        ]
-        raise FedatlasError("\n".join([str(error), *filter(None, remedies)])) from error
-
-
 def _remedy_for_copy(copy: Path, raw_file: RawFile, mirror: Path | None, lock: Path) -> str:
     """Which file was copied or downloaded; empty if its bytes are known to be the right ones."""
     if raw_file.is_own:
-        folder = "MIRROR" if mirror is None else str(mirror)
-        if raw_file.archive is not None:
-            folder = f"member {raw_file.member} of {folder}/{raw_file.archive.path}, or of {folder}"
-        return f"Where the file is at fault, mend {folder}/{raw_file.path}; {copy} is its copy"
+        place = f"{mirror or 'MIRROR'}/{raw_file.path}"
+        return f"Where the file is at fault, mend {place}; {copy} is its copy"
     if raw_file.checksum is not None:
         return ""
     recorded = raw_file.path in recorded_sums(lock)

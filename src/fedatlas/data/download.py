@@ -21,11 +21,10 @@ from fedatlas.data.raw_files import (
     recorded_sums,
     state_of,
     verify,
-    write_origin,
 )
 from fedatlas.data.unpack import CHUNK, decompress_file, unpack_archive
 from fedatlas.errors import FedatlasError
-from fedatlas.files import file_digest, leftovers, temporary_prefix, write_atomically
+from fedatlas.files import file_digest, leftovers, temporary_prefix, write_atomically, write_text
 
 GIB = 1 << 30
 # How pages and messages begin, after a byte order mark and blanks. No format is XML or JSON.
@@ -61,11 +60,6 @@ class Fetching:
                 f"the mirror {self.mirror} is not a folder; correct --mirror DIR of fedatlas run, "
                 "--config mirror=DIR of snakemake, or FEDATLAS_MIRROR"
             )
-
-    def in_mirror(self, raw_file: RawFile) -> Path | None:
-        """The mirror's copy of a file, if it has one."""
-        copy = None if self.mirror is None else self.mirror / raw_file.path
-        return copy if copy is not None and copy.is_file() else None
 
 
 def download(raw_file: RawFile, destination: Path, how: Fetching) -> None:
@@ -109,19 +103,15 @@ def _fill(raw_file: RawFile, destination: Path, scratch: Path, how: Fetching) ->
         raise FedatlasError(str(error).replace(str(fetched), source)) from error
     origin = None
     if raw_file.checksum is None and not raw_file.self_made:
-        checksum = content = f"sha256:{file_digest(scratch / 'fetched')}"
-        if place is not None and place != how.in_mirror(raw_file):  # but its archive
-            content = f"sha256:{file_digest(place)}"
+        origin = Origin(checksum=f"sha256:{file_digest(scratch / 'fetched')}", state=state)
         if place is not None and state_of(place) != state:
             raise FedatlasError(f"{place}: changed while it was copied; run again once it is whole")
-        named = None if place is None else str(place.absolute())
-        origin = Origin(checksum=checksum, content=content, place=named, state=state)
         known = read_origin(destination)
         before = known.checksum if known else recorded_sums(how.lock).get(raw_file.path)
-        if raw_file.is_own and before not in (None, checksum):
+        if raw_file.is_own and before not in (None, origin.checksum):
             logger.warning(
                 "%s: has changed, from %s to %s; taken, as it is your own file",
-                *(source, before, checksum),
+                *(source, before, origin.checksum),
             )
     # Never beside a copy of something else.
     origin_file(destination).unlink(missing_ok=True)
@@ -133,12 +123,12 @@ def _fill(raw_file: RawFile, destination: Path, scratch: Path, how: Fetching) ->
         with write_atomically(destination) as temporary:
             ready.replace(temporary)
     if origin is not None:
-        write_origin(destination, origin)
+        write_text(origin_file(destination), origin.model_dump_json(indent=2) + "\n")
 
 
 def _fetch(raw_file: RawFile, fetched: Path, scratch: Path, how: Fetching) -> str:
     """Write the verified bytes as served to `fetched`; say where they came from."""
-    copy = how.in_mirror(raw_file)
+    copy = place_in(how.mirror, raw_file)
     if copy is not None:
         logger.info("%s: copying from the mirror %s", raw_file.path, how.mirror)
         shutil.copyfile(copy, fetched)
@@ -157,17 +147,16 @@ def _take_member(raw_file: RawFile, output: Path, scratch: Path, how: Fetching) 
     """Extract one member to `output`; the archive is fetched once for all of its members."""
     archive, member = raw_file.archive, raw_file.member
     assert archive is not None and archive.unpack is not None and member is not None
-    kept = how.in_mirror(archive)
+    kept = place_in(how.mirror, archive)
     if kept is not None:
-        if not archive.is_own:
-            verify(archive, kept, str(kept), how.lock)
+        verify(archive, kept, str(kept), how.lock)
     else:
         kept = how.archives / archive.path
         with exclusive(kept):
             try:
                 kept.stat()  # without a known checksum `verify` does not even look
                 origin = read_origin(kept)
-                received = origin.checksum if origin is not None else None
+                received = None if origin is None else origin.checksum
                 verify(archive, kept, str(kept), how.lock, received)
             except (FileNotFoundError, ChecksumMismatch):
                 # As served: the bytes stay packed, for the members that are asked for later.
@@ -198,25 +187,18 @@ def _fetch_with_retries(raw_file: RawFile, url: str, output: Path, how: Fetching
     # Imported here: requests takes a third of a second, and a mirror needs none.
     import requests
 
-    for attempt in range(1, how.tries + 1):
-        logger.info("downloading %s (try %d of %d)", url, attempt, how.tries)
+    for attempt in range(how.tries):
+        logger.info("downloading %s (try %d of %d)", url, attempt + 1, how.tries)
         try:
             _receive(raw_file, url, output, how)
-        except requests.RequestException as error:
-            # The innermost reason, without the names of Python objects.
-            reason = getattr(error.args[0], "reason", None) if error.args else None
-            cause = re.sub(r"^(<.*?>|\w+\(.*?\)): ", "", str(reason or error))
-            status = error.response.status_code if error.response is not None else None
-            # A missing or forbidden file will not appear within seconds; a busy server may answer.
-            final = status is not None and 400 <= status < 500 and status not in (408, 429)
-            if final or attempt == how.tries:
-                raise FedatlasError(f"{url}: {cause}") from error
-            pause = how.pause * 2 ** (attempt - 1)
-            logger.warning("%s: %s; next try in %g s", url, cause, pause)
-            time.sleep(pause)
-        else:
-            logger.info("downloaded %s: %d bytes", url, output.stat().st_size)
             return
+        except requests.RequestException as error:
+            status = error.response.status_code if error.response is not None else 503
+            # A missing or forbidden file will not appear within seconds; a busy server may answer.
+            if attempt + 1 == how.tries or (status < 500 and status not in (408, 429)):
+                raise FedatlasError(f"{url}: {error}") from error
+            logger.warning("%s: %s", url, error)
+            time.sleep(how.pause * 2**attempt)
 
 
 def _receive(raw_file: RawFile, url: str, output: Path, how: Fetching) -> None:

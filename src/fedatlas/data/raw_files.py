@@ -86,12 +86,8 @@ class RawFile(Model):
 
     @property
     def is_own(self) -> bool:
-        """Whether it is its user's own: a mirror alone has it, and its entry states no sum.
-
-        A member is its user's own if its archive is.
-        """
-        declared = (self.urls, self.checksum, self.login)
-        return not any(declared) and (self.archive is None or self.archive.is_own)
+        """Whether it is its user's own: a mirror alone has it, and its entry states no sum."""
+        return not any((self.urls, self.checksum, self.login, self.archive))
 
     @property
     def local_path(self) -> str:
@@ -184,8 +180,6 @@ def record_read(files: Iterable[tuple[RawFile, Path]], lock: Path) -> None:
     for raw_file, copy in files:
         if (origin := read_origin(copy)) is not None:
             record(raw_file, origin.checksum, lock)
-            if raw_file.is_own and raw_file.archive and origin.content != origin.checksum:
-                record(raw_file.archive, origin.content, lock)
 
 
 State = tuple[str, int, int, int, int, int]
@@ -209,14 +203,11 @@ class Origin(Model):
     It tells whether a user's own file in a mirror is still the one that was copied, and holds the
     checksum to record once the copy was read.
 
-    checksum: of the raw file, before any unpacking. content: of the mirror's file that was read,
-    which is an archive if the raw file is a member of one. place: that file; None of a download.
-    state: of that file when it was read.
+    checksum: of the raw file, before any unpacking. state: of the mirror's file when it was read;
+    None of a download.
     """
 
     checksum: Checksum
-    content: Checksum
-    place: str | None = None
     state: State | None = None
 
 
@@ -233,59 +224,27 @@ def read_origin(copy: Path) -> Origin | None:
     return None
 
 
-def write_origin(copy: Path, origin: Origin) -> None:
-    """Keep the origin of a copy, whole or not at all."""
-    write_text(origin_file(copy), origin.model_dump_json(indent=2) + "\n")
-
-
 def place_in(mirror: Path | None, raw_file: RawFile) -> Path | None:
-    """The mirror's file that a raw file is made of, itself or its archive; None without any."""
-    wanted = [file for file in (raw_file, raw_file.archive) if file is not None]
-    places = [] if mirror is None else [mirror / file.path for file in wanted]
-    return next((place for place in places if place.is_file()), None)
+    """The mirror's copy of a file, if it has one."""
+    place = None if mirror is None else mirror / raw_file.path
+    return place if place is not None and place.is_file() else None
 
 
 def content_of(raw_file: RawFile, mirror: Path | None, copy: Path, lock: Path = LOCK) -> str | None:
-    """The checksum of what a user's own file is made of now; None if nothing is known of it.
+    """The checksum of a user's own file in the mirror; None if nothing is known of it.
 
     copy: what was made of it. Without a mirror that has the file, it is what `copy` was made of.
-    The file is read only if it differs in any way from what was copied.
     """
     known, place = read_origin(copy), place_in(mirror, raw_file)
-    if place is None:
-        if known:
-            return known.content
-        sums = recorded_sums(lock)
-        return sums.get((raw_file.archive or raw_file).path, sums.get(raw_file.path))
-    content, state = _content(place, known)
-    if known is not None and known.content == content and known.state != state:
-        changed = {"place": str(place.absolute()), "state": state}
-        with suppress(FedatlasError):  # saves the next command from reading the file again
-            write_origin(copy, known.model_copy(update=changed))
-    return content
+    if place is not None:
+        return content_at(place, known)
+    return known.checksum if known else recorded_sums(lock).get(raw_file.path)
 
 
-def newer_content(
-    raw_file: RawFile, mirror: Path | None, copy: Path
-) -> tuple[Path, str, str] | None:
-    """The place of a user's own file that changed since it was copied, its old and new checksum.
-
-    Without a mirror it is looked for where it was. None if it is the same, or not there.
-    """
-    known = read_origin(copy)
-    if known is None or known.place is None:
-        return None
-    place = Path(known.place) if mirror is None else place_in(mirror, raw_file)
-    if place is None or not place.is_file():
-        return None
-    content, _ = _content(place, known)
-    return None if content == known.content else (place, known.content, content)
-
-
-def _content(place: Path, known: Origin | None) -> tuple[Checksum, State]:
+def content_at(place: Path, known: Origin | None) -> Checksum:
+    """The checksum of a file, which is read only if it differs in any way from what was copied."""
     state = state_of(place)
-    same = known is not None and known.state == state
-    return (known.content if known is not None and same else _sum(state)), state
+    return known.checksum if known and known.state == state else _sum(state)
 
 
 @cache

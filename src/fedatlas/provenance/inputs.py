@@ -12,7 +12,7 @@ import xarray as xr
 from fedatlas.data.raw_files import (
     ChecksumMismatch,
     RawFile,
-    newer_content,
+    content_at,
     read_origin,
     recorded_sums,
     verify,
@@ -75,14 +75,14 @@ class Inputs:
         A file without one, or that was unpacked, is checked by the digest that prepared data hold;
         a user's own file also against the one in the mirror.
         """
-        newer = newer_content(raw, self._mirror, file) if raw.is_own else None
-        if newer is not None:
-            place, old, new = newer
-            detail = f"{place}: {short(old)} → {short(new)}"
-            yield stale("mirror", detail, "run snakemake again, with that mirror")
         packed = raw.decompress or raw.unpack
         origin = read_origin(file)
         received = origin.checksum if origin is not None else None
+        if raw.is_own and origin is not None and origin.state is not None:
+            place = self._mirror / raw.path if self._mirror else Path(origin.state[0])
+            if place.is_file() and (found := content_at(place, origin)) != received:
+                detail = f"{place}: {short(origin.checksum)} → {short(found)}"
+                yield stale("mirror", detail, "run snakemake again, with that mirror")
         known = raw.checksum or received or recorded_sums(self._lock).get(raw.path)
         if packed or known is None:
             why = "of files as served" if packed else "not known"
