@@ -18,7 +18,6 @@ from fedatlas.plan.places import CONSTRAINTS, one_of
 from fedatlas.plan.rules import (
     STEP,
     STEP_ALOUD,
-    Memory,
     arguments,
     describe_failures,
     made,
@@ -48,7 +47,6 @@ try:
         sys.argv[1:], CONFIG.experiments, CONFIGURATION, *PROJECTS, named=CAN_BE_NAMED
     )
     SELECTED = Selected(PLAN, list(NAMED) or CONFIG.experiments, named=CAN_BE_NAMED)
-    MEMORY = Memory(PLAN, RESULTS)
     export_to_jobs(CONFIG, CONFIGURATION)
 except FedatlasError as error:
     raise WorkflowError(str(error)) from None
@@ -66,6 +64,17 @@ wildcard_constraints:
 def of_experiment(function, *more):
     """What a function of the plan says of the wildcard's experiment."""
     return lambda wildcards: function(PLAN, wildcards.experiment, *more)
+
+
+def placed(files):
+    """Files of results where they are."""
+    return [file.replace(places.RESULTS, RESULTS) for file in files]
+
+
+def memory_of_training(*specs):
+    """MB that these points take for their data."""
+    files = placed(jobs.prepared_for(*specs))
+    return jobs.memory_of_training([spec.partition for spec in specs], files)
 
 
 def results_of(*groups):

@@ -40,7 +40,13 @@ rule prepare_split:
     log:
         "<logs>/prepare/{dataset}-{split}.log",
     resources:
-        **needs(gigabytes=4, minutes=60, more=MEMORY.reading),
+        **needs(
+            gigabytes=4,
+            minutes=60,
+            more=lambda wildcards, input: jobs.memory_of_reading(
+                PLAN.catalogue, wildcards.dataset, input.raw
+            ),
+        ),
     params:
         **arguments(
             "prepare_split",

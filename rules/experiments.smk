@@ -3,7 +3,13 @@
 TRACES = {"traces": "<results>/experiments/{experiment}/traces.nc"}
 CHOSEN = {**TRACES, "selection": "<results>/experiments/{experiment}/selection.json"}
 FIRST_SHARDS = {"rows": of_experiment(results.first_shards)}
-HOLDS_TRACES = needs(gigabytes=1, minutes=30, more=MEMORY.traces)
+HOLDS_TRACES = needs(
+    gigabytes=1,
+    minutes=30,
+    more=lambda wildcards, input: jobs.memory_of_traces(
+        placed(results.traces(PLAN, wildcards.experiment))
+    ),
+)
 
 # Step → what its rule says: inputs, arguments, code that depends on the experiment, and needs.
 OF_EXPERIMENTS = {

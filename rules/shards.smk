@@ -24,7 +24,13 @@ for silos in sorted({partition.silos for partition in PLAN.partitions.values()})
                 slug for slug, partition in PLAN.partitions.items() if partition.silos == silos
             ),
         resources:
-            **needs(gigabytes=1, minutes=30, more=MEMORY.sharding),
+            **needs(
+                gigabytes=1,
+                minutes=30,
+                more=lambda wildcards, input: jobs.memory_of_sharding(
+                    PLAN.partitions[wildcards.partition], input
+                ),
+            ),
         params:
             **arguments(
                 "shard_split",

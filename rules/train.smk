@@ -17,7 +17,13 @@ rule find_optimum:
         rows=one_of(PLAN.pooled),
         objective=one_of(PLAN.objectives),
     resources:
-        **needs(gigabytes=2, minutes=60, more=MEMORY.optimum),
+        **needs(
+            gigabytes=2,
+            minutes=60,
+            more=lambda wildcards, input: jobs.memory_of_training(
+                [], placed(jobs.prepared(wildcards.dataset, wildcards.split))
+            ),
+        ),
     params:
         **arguments(
             "find_optimum",
@@ -46,7 +52,7 @@ rule train_run:
         **needs(
             gigabytes=2,
             minutes=240,
-            more=lambda wildcards, input: MEMORY.training(PLAN.run(*wildcards)),
+            more=lambda wildcards, input: memory_of_training(PLAN.run(*wildcards)),
         ),
         gpu=GPUS,
     params:
@@ -81,7 +87,7 @@ for job in SHARED:
             **needs(
                 gigabytes=2,
                 minutes=60,
-                more=lambda wildcards, input, job=job: MEMORY.training(*job.specs),
+                more=lambda wildcards, input, job=job: memory_of_training(*job.specs),
             ),
             gpu=GPUS,
         params:

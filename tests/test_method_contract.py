@@ -9,7 +9,6 @@ from fedatlas.algorithms import algorithm_names, build_algorithm
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.context import open_context
-from fedatlas.schema.federation import why_not_counted
 from fedatlas.schema.quantities import COSTS, MEASUREMENTS
 from fedatlas.training.loop import train
 from fedatlas.training.seeds import state_arrays
@@ -57,11 +56,7 @@ def whole(folder):
 @every_method
 def test_experiments_may_look_at_all_that_is_recorded_and_at_nothing_else(algorithm, whole):
     spec, recorded = small(algorithm), set(whole(algorithm).variables)
-    kind, backend, on_graphs = spec.partition.kind, spec.backend, spec.graphs is not None
-    where = {"on_graphs": on_graphs, "backend": backend}
-    counted = {
-        cost for cost in COSTS if not why_not_counted(cost, kind, network=spec.network, **where)
-    }
+    counted = {cost for cost in COSTS if not spec.federation.why_not_counted(cost, spec.network)}
     private = {"epsilon", "delta"}  # of methods with budgets only
     assert counted - private == (recorded & set(COSTS)) - private
     measured = recorded & set(MEASUREMENTS)

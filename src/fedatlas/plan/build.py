@@ -30,11 +30,7 @@ from fedatlas.schema.experiment_files import Head, find_heads, load_experiments
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.schema.papers import Paper, load_papers
-from fedatlas.schema.partitions import (
-    HorizontalPartition,
-    Partition,
-    VerticalPartition,
-)
+from fedatlas.schema.partitions import Partition, VerticalPartition
 from fedatlas.schema.runs import RunConfig, RunSpec, at_point, flat
 
 #: The point of a run that is tuned in another experiment.
@@ -77,18 +73,10 @@ class Plan:
         return found
 
     def agents_of(self, experiment: str) -> int:
-        """How many agents an experiment's graphs have: those of the first run that is on them.
-
-        Where every run has graphs of its own, those of the first run that is on graphs.
-        """
-        found = [
-            (spec.graphs, spec.partition.clients)
-            for spec in self.runs_of(experiment)
-            if spec.graphs is not None and isinstance(spec.partition, HorizontalPartition)
-        ]
+        """How many agents are on an experiment's graphs; if it has none, on those of its runs."""
         drawn = self.experiments[experiment].graphs
-        on_them = [agents for graphs, agents in found if graphs == drawn]
-        return on_them[0] if on_them else found[0][1]
+        specs = [spec for spec in self.runs_of(experiment) if spec.graphs is not None]
+        return len(min(specs, key=lambda spec: spec.graphs != drawn).graph_weights[0])
 
     def run_titles(self, experiment: str) -> dict[str, str]:
         """What figures call the runs; those that share their method's title have names in it."""
@@ -184,10 +172,10 @@ def _add_jobs(plan: Plan, name: str) -> None:
 
 def validated_partitions(experiment: Experiment) -> list[VerticalPartition]:
     """On which processes are compared with the simulated network, by number of parties."""
-    declared, partition = experiment.validation, experiment.partition
-    if declared is None or not isinstance(partition, VerticalPartition):
+    declared = experiment.validation
+    if declared is None:
         return []
-    own = partition.of_seed(experiment.seeds[0])
+    own: Any = experiment.partition.of_seed(experiment.seeds[0])
     changes = [{"parties": parties, "active": declared.active} for parties in declared.parties]
     return [own.model_copy(update=change) for change in changes]
 

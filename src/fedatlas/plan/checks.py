@@ -10,7 +10,7 @@ from fedatlas.data.datasets import Dataset
 from fedatlas.errors import FedatlasError, error_context
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.schema.experiments import Experiment
-from fedatlas.schema.federation import federation_of, why_not_counted
+from fedatlas.schema.federation import federation_of
 from fedatlas.schema.objectives import (
     AucObjective,
     ClassificationObjective,
@@ -129,18 +129,12 @@ def check_costs(experiment: Experiment, where: str) -> None:
 
 def _why_not_counted(experiment: Experiment, run: str, cost: str) -> str:
     """Why a run does not count a cost; empty if it does."""
-    declared = experiment.runs[run]
     try:
-        method = algorithm_class(declared.algorithm)
+        method = algorithm_class(experiment.runs[run].algorithm)
     except FedatlasError:  # which has its own place: where its runs are planned
         return ""
-    reason = why_not_counted(
-        cost,
-        experiment.partition_of(run).kind,
-        on_graphs=method.federation.on_graphs,
-        backend=declared.backend,
-        network=experiment.network_of(run),
-    )
+    federation = experiment.federation_of(run, method.federation.on_graphs)
+    reason = federation.why_not_counted(cost, experiment.network_of(run))
     if reason:
         return reason
     if cost == "epsilon" and not method.has_budgets():

@@ -59,6 +59,12 @@ def prepared(dataset: str, split: str | None) -> list[str]:
     return [f"{RESULTS}/data/{dataset}/{split}.parquet"] if split else []
 
 
+def prepared_for(*specs: RunSpec) -> list[str]:
+    """The prepared files on which points of an experiment are trained and tested, each once."""
+    dataset, splits = specs[0].dataset, [specs[0].split, *(s.partition.test_split for s in specs)]
+    return [file for split in dict.fromkeys(splits) for file in prepared(dataset, split)]
+
+
 def scaled_by(catalogue: Catalogue, dataset: str, split: str) -> list[str]:
     """The prepared split by whose statistics this split is scaled, if there is one."""
     scaled = catalogue[dataset].scaled_by_train and split != "train"

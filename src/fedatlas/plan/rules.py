@@ -11,11 +11,7 @@ from snakemake.io import directory, report
 
 from fedatlas.code import code_digest
 from fedatlas.files import canonical_json
-from fedatlas.plan import jobs, results
-from fedatlas.plan.build import Plan
 from fedatlas.plan.failures import failed_jobs, format_failures, repeat_options
-from fedatlas.plan.places import RESULTS
-from fedatlas.schema.runs import RunSpec
 from fedatlas.steps import STEPS, File
 
 # The command of a step. Linux passes at most 128 KiB as one argument, so arguments pass through
@@ -99,46 +95,6 @@ def needs(
         ),
         "runtime": lambda wildcards, attempt: minutes * attempt,
     }
-
-
-class Memory:
-    """MB that jobs take for their data; where these are not there yet, nothing."""
-
-    def __init__(self, plan: Plan, folder: str) -> None:
-        """folder: the folder of results."""
-        self._plan, self._folder = plan, folder
-
-    def reading(self, wildcards: Any, input: Any) -> float:
-        """To prepare a split from its raw files."""
-        return jobs.memory_of_reading(self._plan.catalogue, wildcards.dataset, input.raw)
-
-    def sharding(self, wildcards: Any, input: Any) -> float:
-        """To cut the shards of a partition."""
-        partition = self._plan.partitions[wildcards.partition]
-        files = [input.prepared, *self._prepared(wildcards.dataset, partition.test_split)]
-        return jobs.memory_of_sharding(partition, files)
-
-    def optimum(self, wildcards: Any, input: Any) -> float:
-        """To find an optimum on pooled rows."""
-        return jobs.memory_of_training([], self._prepared(wildcards.dataset, wildcards.split))
-
-    def training(self, *specs: RunSpec) -> float:
-        """To train these points, whose data are those of one experiment."""
-        partitions = [spec.partition for spec in specs]
-        splits = {specs[0].split, *(partition.test_split for partition in partitions)}
-        return jobs.memory_of_training(partitions, self._prepared(specs[0].dataset, *splits))
-
-    def traces(self, wildcards: Any, input: Any) -> float:
-        """To hold all traces of an experiment."""
-        return jobs.memory_of_traces(
-            map(self._placed, results.traces(self._plan, wildcards.experiment))
-        )
-
-    def _prepared(self, dataset: str, *splits: str | None) -> list[str]:
-        return [self._placed(file) for split in splits for file in jobs.prepared(dataset, split)]
-
-    def _placed(self, file: str) -> str:
-        return file.replace(RESULTS, self._folder)
 
 
 def describe_failures(workflow: Any, logs: Iterable[str]) -> str:

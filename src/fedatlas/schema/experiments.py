@@ -16,25 +16,22 @@ from pydantic import (
 )
 
 from fedatlas.schema.claims import Claim
-from fedatlas.schema.federation import federation_of
+from fedatlas.schema.federation import Federation, federation_of
 from fedatlas.schema.figures import Figure
 from fedatlas.schema.graphs import Graphs
-from fedatlas.schema.models import Model, find_repeated, in_full
+from fedatlas.schema.models import find_repeated, in_full
 from fedatlas.schema.network_model import NetworkModel
 from fedatlas.schema.objectives import (
     LINEAR_ONLY,
-    AucObjective,
     ClassificationObjective,
-    LinearObjective,
     Objective,
-    PolyakObjective,
 )
 from fedatlas.schema.partitions import Partition, VerticalPartition
 from fedatlas.schema.runs import RecordEvery, RunConfig, Selection
-from fedatlas.schema.studies import BackendComparison, BudgetStudy, Landscape, PrivacyAudit
+from fedatlas.schema.studies import Studies
 
 
-class Experiment(Model):
+class Experiment(Studies):
     """One figure or table of a paper.
 
     paper: its key in config/papers.yaml, or `ours`. source: where it stands in the paper.
@@ -42,8 +39,6 @@ class Experiment(Model):
     runs_of: an experiment whose runs are shown and judged here; there are none of its own.
     only: with runs_of, the runs that are shown; all by default.
     trained: false trains nothing; only privacy budgets are computed and judged.
-    budgets: tabulate what runs spend of privacy, which needs no training.
-    privacy_audit: attack what runs claim of privacy, on a tiny problem.
     network: speeds of parties and links, of vertical partitions only.
     graphs: who sends to whom, of runs without a server only.
     seeds: a list, or {from: 0, to: 69}.
@@ -52,11 +47,6 @@ class Experiment(Model):
         Verdicts, tables and figures show `seeds` only.
     point_seconds: about how long a point trains on one core, with all its seeds; short points share
         jobs. Without it every point has a job of its own.
-    theory: tabulate and draw theorems beside the runs of linear models and scorers, or of agents
-        on functions whose constants are known.
-    validation: compare the simulated network with parties that are processes.
-    audit: tabulate what parties learn from each other's messages.
-    landscape: draw the loss surface of a network with two parameters.
     title: what it shows, as figures and pages are headed.
     dataset: its name in config/datasets.yaml. split: of it, from which rows are taken.
     partition, objective, rounds, record_every: of all runs that state none of their own.
@@ -71,8 +61,6 @@ class Experiment(Model):
     runs_of: str | None = None
     only: tuple[str, ...] = ()
     trained: bool = True
-    budgets: BudgetStudy | None = None
-    privacy_audit: PrivacyAudit | None = None
     dataset: str
     split: str = "train"
     partition: Partition
@@ -89,10 +77,6 @@ class Experiment(Model):
     figure: SerializeAsAny[Figure] = Field(default_factory=lambda: Figure.model_validate({}))
     claims: tuple[Claim, ...] = ()
     looks: PositiveInt = 1
-    audit: bool = False
-    landscape: Landscape | None = None
-    theory: bool = False
-    validation: BackendComparison | None = None
 
     #: See `fedatlas.schema.experiment_files`.
     resolved_before: ClassVar[tuple[str, ...]] = ("extends", "like", "lists", "name")
@@ -120,9 +104,11 @@ class Experiment(Model):
         """Whether runs are on graphs that no other experiment draws."""
         return self.graphs is not None and not self.runs_of
 
-    def remedy(self, key: str, empty: str = "null") -> str:
+    def remedy(self, key: str) -> str:
         """How to be rid of a key: another experiment's, by `extends`, cannot be removed here."""
         other = self._inherited.get(key)
+        value = getattr(self, key)
+        empty = {bool: "false", tuple: "[]"}.get(type(value), "null")
         return f"inherited from {other}: write `{key}: {empty}`" if other else "remove it"
 
     @property
@@ -147,10 +133,20 @@ class Experiment(Model):
         None, too, of parties that are processes, if nothing is declared: nothing is added to their
         times.
         """
-        if self.partition_of(run).kind != "vertical":
-            return None
-        usual = NetworkModel() if self.runs[run].backend == "simulated" else None
-        return self.runs[run].network or self.network or usual
+        federation = self.federation_of(run)
+        usual = NetworkModel() if federation.backend == "simulated" else None
+        return (self.runs[run].network or self.network or usual) if federation.own_clock else None
+
+    def federation_of(self, run: str, on_graphs: bool | None = None) -> type[Federation]:
+        """The federation in which a run takes place; on_graphs: by default if it has graphs."""
+        declared = self.runs[run]
+        graphs = self.graphs is not None or declared.graphs is not None
+        return federation_of(
+            self.partition_of(run).kind,
+            on_graphs=graphs if on_graphs is None else on_graphs,
+            min_max=self.objective_of(run).min_max,
+            backend=declared.backend,
+        )
 
     def objective_of(self, run: str) -> Objective:
         """The objective that a run minimises."""
@@ -179,39 +175,13 @@ class Experiment(Model):
             raise ValueError(
                 "'trained: false' needs 'budgets' or 'privacy_audit', and runs of its own"
             )
-        kinds = {self.partition_of(run).kind for run in self.runs}
-        vertical, objective = isinstance(self.partition, VerticalPartition), self.objective
-        has_constants = isinstance(objective, LinearObjective | PolyakObjective) or (
-            isinstance(objective, AucObjective) and objective.has_constants
-        )
-        validated = vertical and isinstance(objective, LinearObjective) and not self.runs_of
-        own_network = self.network or (self.validation and self.validation.network)
-        for key, empty, suits, owner in (
-            ("network", "null", "vertical" in kinds, "vertical partitions"),
-            ("audit", "false", vertical, "a vertical 'partition'"),
-            (
-                "validation",
-                "null",
-                validated and own_network,
-                "vertical partitions with a 'network' and runs of their own",
-            ),
-            (
-                "theory",
-                "false",
-                len(kinds) == 1 and has_constants,
-                "linear models over partitions of one kind, to functions whose constants are "
-                "known, and to auc_min_max with 'model: linear', 'scores: linear' and "
-                "'stationarity: true'",
-            ),
-            (
-                "landscape",
-                "null",
-                isinstance(objective, AucObjective),
-                f"the objective auc_min_max, not {objective.name}",
-            ),
+        own_clock = any(self.federation_of(run).own_clock for run in self.runs)
+        for key, suits, owner in (
+            ("network", own_clock, "vertical partitions"),
+            *self.belongings(self),
         ):
             if getattr(self, key) and not suits:
-                raise ValueError(f"'{key}' belongs to {owner}; {self.remedy(key, empty)}")
+                raise ValueError(f"'{key}' belongs to {owner}; {self.remedy(key)}")
         return self
 
     def _check_parties(self, run: str) -> None:
@@ -301,7 +271,7 @@ class Experiment(Model):
             )
         # Of another experiment's runs, those that choose may be left out.
         if self.tuning_seeds and not self.runs_of and not any(map(self.chooses, self.runs)):
-            remedy = self.remedy("tuning_seeds", "[]")
+            remedy = self.remedy("tuning_seeds")
             raise ValueError(f"tuning_seeds: no run has a grid of several points; {remedy}")
 
     def _check_claim(self, claim: Claim) -> None:
@@ -317,13 +287,10 @@ class Experiment(Model):
 
     def _check_what_is_looked_at(self) -> None:
         """Runs must measure what claims, figure and selection look at."""
-        around_servers = (run for run in self.runs if not (self.graphs or self.runs[run].graphs))
-        for run in around_servers if self.trained else ():
-            of_classes = isinstance(self.objective_of(run), ClassificationObjective)
-            if of_classes and self.partition_of(run).kind == "horizontal":
-                raise ValueError(
-                    f"run '{run}' has the objective {self.objective_of(run).name}: {LINEAR_ONLY}"
-                )
+        for run in self.runs if self.trained else ():
+            objective, takes = self.objective_of(run), self.federation_of(run).objectives
+            if isinstance(objective, ClassificationObjective) and not isinstance(objective, takes):
+                raise ValueError(f"run '{run}' has the objective {objective.name}: {LINEAR_ONLY}")
         for what, named, measured, _ in self.looked_at():
             for measurement, run in product(measured if self.trained else (), named):
                 self._check_measured(what, measurement, run)
@@ -341,14 +308,7 @@ class Experiment(Model):
 
     def _check_measured(self, what: str, measurement: str, run: str) -> None:
         """The run must measure it, and must have test rows if it is measured on them."""
-        objective = self.objective_of(run)
-        federation = federation_of(
-            self.partition_of(run).kind,
-            on_graphs=self.graphs is not None or self.runs[run].graphs is not None,
-            min_max=objective.min_max,
-            backend=self.runs[run].backend,
-        )
-        known = federation.measures(objective)
+        known = self.federation_of(run).measures(self.objective_of(run))
         if measurement not in known:
             raise ValueError(
                 f"{what} looks at {measurement}, which run '{run}' does not measure: name one of "

@@ -105,6 +105,30 @@ class Federation(ABC):
         return (*_ALWAYS, *counted, *(_PRIVACY if cls.has_budgets else ()))
 
     @classmethod
+    def why_not_counted(cls, cost: str, network: NetworkModel | None) -> str:
+        """Why its runs do not count a cost; empty if they do.
+
+        network: that of a run with its own clock.
+        """
+        counter = "hub_client_trips" if link_latencies(cost) is not None else cost
+        if counter in cls.instead:
+            return cls.instead[counter]
+        if counter in COSTS and counter not in cls.counts():
+            if counter == "epsilon":
+                return "it is not private"
+            others = {each.holders: each for each in federations() if counter in each.counts()}
+            kinds = {each.partition_kind for each in others.values()}
+            if len(others) == 1 and cls.partition_kind not in kinds:
+                return f"it has no {next(iter(others))}"
+            return f"it counts {', '.join(name for name in COSTS if name in cls.counts())}"
+        declared = declared_network(cost)
+        if declared is not None and cls.own_clock:
+            own = network.latency if network else declared.latency
+            if own != declared.latency:
+                return f"its own clock has the latency {own:g} s; state 'network: {{latency: …}}'"
+        return ""
+
+    @classmethod
     def measures(cls, objective: Objective) -> tuple[str, ...]:
         """What its runs measure: by the objective, and the counters that are no costs."""
         known = [name for name in objective.measurements if name not in OF_AGENTS]
@@ -155,32 +179,6 @@ def federation_of(
     for key, value in (("on_graphs", on_graphs), ("backend", backend), ("min_max", min_max)):
         found = [each for each in found if getattr(each, key) == value] or found
     return found[0]
-
-
-def why_not_counted(
-    cost: str, kind: str, *, on_graphs: bool, backend: Backend, network: NetworkModel | None
-) -> str:
-    """Why a run over a partition of this kind does not count a cost; empty if it does.
-
-    network: that of a run with its own clock.
-    """
-    federation = federation_of(kind, on_graphs=on_graphs, backend=backend)
-    counter = "hub_client_trips" if link_latencies(cost) is not None else cost
-    if counter in federation.instead:
-        return federation.instead[counter]
-    if counter in COSTS and counter not in federation.counts():
-        if counter == "epsilon":
-            return "it is not private"
-        others = {each.holders: each for each in federations() if counter in each.counts()}
-        if len(others) == 1 and kind not in {each.partition_kind for each in others.values()}:
-            return f"it has no {next(iter(others))}"
-        return f"it counts {', '.join(name for name in COSTS if name in federation.counts())}"
-    declared = declared_network(cost)
-    if declared is not None and federation.own_clock:
-        own = network.latency if network else declared.latency
-        if own != declared.latency:
-            return f"its own clock has the latency {own:g} s; state 'network: {{latency: …}}'"
-    return ""
 
 
 def format_span(values: Iterable[int], unit: str = "", units: str = "") -> str:

@@ -65,6 +65,7 @@ class LinearObjective(Model):
     """
 
     min_max: ClassVar[bool] = False
+    has_constants: ClassVar[bool] = True
     measurements: ClassVar[tuple[str, ...]] = (
         "objective",
         "gradient_norm",
@@ -186,6 +187,7 @@ class ClassificationObjective(Model):
     """
 
     min_max: ClassVar[bool] = False
+    has_constants: ClassVar[bool] = False
 
     name: Literal["cross_entropy", "binary_cross_entropy"]
     model: str
@@ -237,6 +239,7 @@ class PolyakObjective(Model):
     """
 
     min_max: ClassVar[bool] = False
+    has_constants: ClassVar[bool] = True
     measurements: ClassVar[tuple[str, ...]] = ("objective", "gradient_norm", "disagreement")
 
     name: Literal["sine_square", "noisy_quadratic"]

@@ -1,6 +1,11 @@
-"""What experiments compute besides training: loss surfaces, privacy budgets, attacks on them."""
+"""What experiments compute besides training: loss surfaces, privacy budgets, attacks on them.
 
-from typing import Annotated, Self
+A new study has its key in `Studies`, its step in `fedatlas.steps`, its rule in
+`rules/experiments.smk`, and what computes it in `fedatlas.studies`.
+"""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Self
 
 from pydantic import (
     Field,
@@ -13,7 +18,8 @@ from pydantic import (
 
 from fedatlas.schema.models import Model
 from fedatlas.schema.network_model import NetworkModel
-from fedatlas.schema.objectives import LinearObjective
+from fedatlas.schema.objectives import AucObjective, LinearObjective
+from fedatlas.schema.partitions import VerticalPartition
 
 
 class Landscape(Model):
@@ -109,3 +115,47 @@ class PrivacyAudit(Model):
     remark_4: bool = False
     runs: int | None = Field(default=None, ge=100)
     seed: NonNegativeInt = 0
+
+
+class Studies(Model):
+    """The keys by which an experiment asks for studies.
+
+    budgets: tabulate what runs spend of privacy, which needs no training.
+    privacy_audit: attack what runs claim of privacy, on a tiny problem.
+    audit: tabulate what parties learn from each other's messages.
+    validation: compare the simulated network with parties that are processes.
+    theory: tabulate and draw theorems beside the runs of linear models and scorers, or of agents
+        on functions whose constants are known.
+    landscape: draw the loss surface of a network with two parameters.
+    """
+
+    budgets: BudgetStudy | None = None
+    privacy_audit: PrivacyAudit | None = None
+    audit: bool = False
+    validation: BackendComparison | None = None
+    theory: bool = False
+    landscape: Landscape | None = None
+
+    def belongings(self, experiment: Any) -> Iterator[tuple[str, Any, str]]:
+        """Keys of studies that do not suit every `Experiment`, whether this one, and which ones."""
+        objective, vertical = (
+            experiment.objective,
+            isinstance(experiment.partition, VerticalPartition),
+        )
+        yield "audit", vertical, "a vertical 'partition'"
+        own_runs = isinstance(objective, LinearObjective) and not experiment.runs_of
+        network = experiment.network or (self.validation and self.validation.network)
+        yield (
+            "validation",
+            vertical and own_runs and network,
+            "vertical partitions with a 'network' and runs of their own",
+        )
+        kinds = {experiment.partition_of(run).kind for run in experiment.runs}
+        yield (
+            "theory",
+            len(kinds) == 1 and objective.has_constants,
+            "linear models over partitions of one kind, to functions whose constants are known, "
+            "and to auc_min_max with 'model: linear', 'scores: linear' and 'stationarity: true'",
+        )
+        suits = isinstance(objective, AucObjective)
+        yield "landscape", suits, f"the objective auc_min_max, not {objective.name}"
