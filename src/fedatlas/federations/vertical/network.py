@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedatlas.arithmetic.kernels.formulas import NONE
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.vertical.kernels import draws, events
 from fedatlas.federations.vertical.kernels import state as at
@@ -28,6 +29,7 @@ from fedatlas.federations.vertical.kernels.blocks import (
 from fedatlas.federations.vertical.kernels.state import (
     Masking,
     Queues,
+    Rule,
     Scratch,
     Tally,
 )
@@ -41,6 +43,8 @@ from fedatlas.schema.objectives import LinearObjective, Regulariser
 log = logging.getLogger(__name__)
 
 _NO_SAMPLES = np.zeros(0, np.int64)
+# For shares of blocks that have missed no update.
+_SETTLED = Rule(0, NONE, 0.0, 1.0, at.PLAIN, backward=True, barrier=False)
 
 
 class PartyState(NamedTuple):
@@ -70,7 +74,10 @@ class PartyState(NamedTuple):
 
 
 class PartyNetwork:
-    """q parties, the first m of them dominators, and what they have spent."""
+    """q parties, the first m of them dominators, and what they have spent.
+
+    looks_ahead: how many samples dominators know beyond the end of a round: they do not stop there.
+    """
 
     def __init__(
         self,
@@ -86,13 +93,12 @@ class PartyNetwork:
         FedatlasError if the straggler is none of the parties.
         """
         self._counters, self._objective, self._active = counters, objective, active
-        self._threads = model.threads or active
+        self._threads, self.looks_ahead = model.threads or active, active - 1
         self.parties, self.samples = rows.parties, len(rows)
         self._blocks, widths = kernel_blocks(rows)
-        self._timing, self._time_distributions = (
-            timing_of(model, widths),
-            time_distributions_of(model, seed),
-        )
+        self._is_sparse = not self._blocks.dense.shape[0]
+        self._timing = timing_of(model, widths)
+        self._time_distributions = time_distributions_of(model, seed)
         self._trees = np.empty((active, 2, 0, 2), np.int64)
         if rows.parties > 1:
             # Both end at the party that asked.
@@ -127,11 +133,6 @@ class PartyNetwork:
             x0.copy(), np.zeros(len(x0)), np.zeros((0, 0)), queues, tally, np.zeros((0, 0))
         )
 
-    @property
-    def looks_ahead(self) -> int:
-        """How many samples dominators know beyond the end of a round: they do not stop there."""
-        return self._active - 1
-
     def dominated_updates(
         self,
         state: PartyState,
@@ -146,9 +147,7 @@ class PartyNetwork:
         left before the next barrier. Where there are none, no iteration begins.
         """
         begun = np.concatenate([samples, ahead])[state.iterations_under_way :]
-        state = self._advanced(state, rule, begun, len(samples), -inf)
-        self._report(state)
-        return state
+        return self._advanced(state, rule, begun, len(samples), -inf)
 
     def settled(self, state: PartyState, rule: UpdateRule) -> np.ndarray:
         """(d,) all blocks at the present time: with every update that is due by the last sum.
@@ -156,9 +155,7 @@ class PartyNetwork:
         The counters then tell of these updates, too.
         """
         last = float(state.tally.values[at.LAST_SUM])
-        state = self._advanced(state, rule, _NO_SAMPLES, 0, last)
-        self._report(state)
-        return state.x
+        return self._advanced(state, rule, _NO_SAMPLES, 0, last).x
 
     def full_pass(self, state: PartyState, rule: UpdateRule, problem: PartyProblem) -> PartyState:
         """ϑ of all samples at one model, found and given to all, who form 1/n Σ_i ϑ_i x_{i,ℓ}.
@@ -182,8 +179,8 @@ class PartyNetwork:
         margins = np.empty(self.samples)
         first_mask = self._counters.full_passes * self.samples * self.parties
         error = draws.secure_margins(
-            self._blocks, self._trees[0], self._maskings[1], first_mask, self._scratch(state),
-            state.x, margins,
+            self._blocks, _SETTLED, self._trees[0], self._maskings[1], first_mask,
+            self._scratch(state), state.x, state.mean, margins,
         )  # fmt: skip
         numbers = state.tally.values
         numbers[at.MASK_ERROR] = max(numbers[at.MASK_ERROR], error)
@@ -202,8 +199,8 @@ class PartyNetwork:
         # Numbers of all parties for a sample lie side by side.
         reference = np.repeat(derivatives[:, np.newaxis], rows, axis=1).T
         state = _copied(state._replace(mean=mean, reference=reference), reference=None)
-        timing, begins = self._timing, float(state.tally.values[at.LAST_SUM])
-        work = float(np.rint(self.samples * self._slowest(begins) / self._at_once))
+        timing = self._timing
+        work = self._whole_pass(float(state.tally.values[at.LAST_SUM]))
         sums = work + timing.latency + timing.aggregation
         spread = timing.latency + work
         state.tally.values[at.LAST_SUM] += sums + spread
@@ -226,23 +223,19 @@ class PartyNetwork:
         begun: samples of iterations that may begin. Counts what was decided.
         """
         state, step = self._stepping(_copied(state, rule.reference), rule.step)
-        codes = kernel_rule(rule, self._objective, is_sparse=not self._blocks.dense.shape[0])
-        job = (
-            self._blocks,
-            codes,
-            self._timing,
-            self._time_distributions,
-            step,
-            self._scratch(state),
-            begun,
-        )
-        given = (*state[:2], state.reference.T, state.queues, state.tally)
-        if not events.advance(*job, wanted, until, self._trees, self._maskings[0], *given):
+        codes = kernel_rule(rule, self._objective, is_sparse=self._is_sparse)
+        in_time = events.advance(
+            self._blocks, codes, self._timing, self._time_distributions, step,
+            self._scratch(state), begun, wanted, until, self._trees, self._maskings[0],
+            *state[:2], state.reference.T, state.queues, state.tally,
+        )  # fmt: skip
+        if not in_time:
             raise FedatlasError(
                 f"network: with {self._threads} threads updates pile up at a party faster than "
                 "it applies them; raise threads, up to the number of active parties, or cores"
             )
         self._counters.count_updates(wanted, self.parties - 1, rule.backward)
+        self._report(state)
         return state
 
     def _stepping(
@@ -258,38 +251,23 @@ class PartyNetwork:
         room = np.empty(widest)
         return state, Step(compiled_move(step.move), numbers, room, state.memory)
 
-    @property
-    def _at_once(self) -> float:
-        """How many threads of a party compute at full speed in a pass over all samples."""
-        return (
-            self._threads
-            if self._time_distributions is None
-            else min(self._threads, self._time_distributions.cores)
-        )
-
-    def _slowest(self, begins: float) -> float:
-        """The average work of the slowest party, in ns, at the speeds of that moment."""
-        time_distributions, parties = self._time_distributions, self.parties
-        if time_distributions is None:
-            return self._timing.slowest
-        drifts = [
-            draws.drifted(
-                time_distributions.drift,
-                time_distributions.period,
-                time_distributions.keys[1],
-                party,
-                parties,
-                begins,
-            )
-            for party in range(parties)
-        ]
-        return float((self._timing.work * drifts).max())
+    def _whole_pass(self, begins: float) -> float:
+        """Nanoseconds in which the slowest party's threads pass over all samples, from `begins`."""
+        slowest, threads = self._timing.slowest, float(self._threads)
+        if self._time_distributions is not None:
+            _, spread, period, cores, keys = self._time_distributions
+            drifts = [
+                draws.drifted(spread, period, keys[1], party, self.parties, begins)
+                for party in range(self.parties)
+            ]
+            slowest, threads = (self._timing.work * drifts).max(), min(threads, cores)
+        return float(np.rint(self.samples * slowest / threads))
 
     def _scratch(self, state: PartyState) -> Scratch:
         """Blocks that are settled: sparse coordinates have missed nothing."""
         q, touched = self.parties, np.zeros(0, np.int64)
         nonconvex = self._objective.regulariser is Regulariser.NONCONVEX
-        if self._blocks.dense.shape[0] == 0 and nonconvex:
+        if self._is_sparse and nonconvex:
             applied = state.queues.position[:, at.APPLIED]
             touched = np.repeat(applied, np.diff(self._blocks.starts))
         real = np.empty(q), np.empty(q)

@@ -102,11 +102,7 @@ _NUMBER_BYTES = 8
 
 @dataclass
 class PartyTotals:
-    """Running totals of one seed; `vertical.network` says what is counted.
-
-    Traces have the counters in the order of the fields, of which those of bases to the right come
-    first.
-    """
+    """Running totals of one seed; `vertical.network` says what is counted."""
 
     gradient_evaluations: int = 0  # derivatives ϑ
     iteration: int = 0  # dominated updates
@@ -116,6 +112,12 @@ class PartyTotals:
     bytes_up: int = 0  # shares and masks towards dominators
     bytes_down: int = 0  # ϑ and indices from dominators
     messages: int = 0
+    read_delay_mean: float = 0.0
+    read_delay_max: float = 0.0
+    update_delay_mean: float = 0.0
+    update_delay_max: float = 0.0
+    tau_1: float = 0.0  # in global iterations, as the next
+    tau_2: float = 0.0
 
     def count_updates(self, updates: int, collaborators: int, backward: bool) -> None:
         """Count dominated updates. backward: whether collaborators are sent ϑ and update, too."""
@@ -141,34 +143,17 @@ class PartyTotals:
 
 
 @dataclass
-class _SimulatedTotals(PartyTotals):
-    simulated_time: float = 0.0  # s
-
-
-@dataclass
-class _ProcessTotals(PartyTotals):
-    socket_bytes: int = 0
-    elapsed_time: float = 0.0  # s
-
-
-@dataclass
-class _Delays:
-    read_delay_mean: float = 0.0
-    read_delay_max: float = 0.0
-    update_delay_mean: float = 0.0
-    update_delay_max: float = 0.0
-    tau_1: float = 0.0  # in global iterations, as the next
-    tau_2: float = 0.0
-
-
-@dataclass
-class PartyCounters(_Delays, _SimulatedTotals):
+class PartyCounters(PartyTotals):
     """Counters of a simulated network."""
 
+    simulated_time: float = 0.0  # s
     eta_1: float = 0.0  # in global iterations
     mask_error: float = 0.0
 
 
 @dataclass
-class ProcessCounters(_Delays, _ProcessTotals):
+class ProcessCounters(PartyTotals):
     """Counters of processes."""
+
+    socket_bytes: int = 0
+    elapsed_time: float = 0.0  # s

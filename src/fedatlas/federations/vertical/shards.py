@@ -73,10 +73,9 @@ def read_party_shards(paths: Sequence[Path]) -> PartySamples:
                     f"{path}: is not party {number} of the partition of {paths[0]}; shard again"
                 )
             for group, (name, _) in enumerate(metadata["groups"]):
-                table = file.read_row_group(group)
-                blocks[name].append(features_from_table(table, metadata["features"]))
-                if metadata["labelled"]:
-                    labels.setdefault(name, to_array(table["label"]))
+                features, label = _group(file, group, metadata)
+                blocks[name].append(features)
+                labels.setdefault(name, label)  # the first party has labels
         widths.append(metadata["features"])
     if not paths or len(paths) != first["partition"]["parties"]:
         raise FedatlasError(
@@ -89,6 +88,14 @@ def read_party_shards(paths: Sequence[Path]) -> PartySamples:
         for name, _ in first["groups"]
     }
     return PartySamples(rows["train"], rows.get("test"), first)
+
+
+def _group(file: Any, group: int, metadata: dict[str, Any]) -> tuple[Features, np.ndarray]:
+    """The features of a group of rows, and their labels, NaN where the party has none."""
+    table = file.read_row_group(group)
+    features = features_from_table(table, metadata["features"])
+    labelled = metadata["labelled"]
+    return features, to_array(table["label"]) if labelled else np.full(table.num_rows, np.nan)
 
 
 def _side_by_side(blocks: list[Features]) -> Features:
@@ -117,14 +124,9 @@ def read_own_rows(path: Path) -> OwnRows:
     """
     with open_parquet(path) as file:
         metadata = read_metadata(file, path, PARTY_KEYS)
-        names = [name for name, _ in metadata["groups"]]
-        if "parties" not in metadata["partition"] or "train" not in names:
+        partition, names = metadata["partition"], [name for name, _ in metadata["groups"]]
+        if "parties" not in partition or "train" not in names:
             raise FedatlasError(f"{path}: is no file of a party; shard again")
-        table = file.read_row_group(names.index("train"))
-        features = features_from_table(table, metadata["features"])
-        labelled = metadata["labelled"]
-        label = to_array(table["label"]) if labelled else np.full(table.num_rows, np.nan)
-    starts = np.array([0, metadata["features"]])
-    partition = metadata["partition"]
-    rows = PartyRows(features, label, starts)
+        features, label = _group(file, names.index("train"), metadata)
+    rows = PartyRows(features, label, np.array([0, metadata["features"]]))
     return OwnRows(rows, metadata["silo"], partition["parties"], partition["active"])

@@ -15,6 +15,7 @@ import numpy as np
 
 from fedatlas.arithmetic.kernels.compilation import compiled
 from fedatlas.federations.vertical.kernels import state as at
+from fedatlas.federations.vertical.kernels.blocks import share
 
 
 @compiled(inline="always")
@@ -46,19 +47,19 @@ def normal(key, number):
 
 
 @compiled(inline="always")
-def hide(masking, number, party, share, masked, masks, ring_masked, ring_masks):
+def hide(masking, number, party, part, masked, masks, ring_masked, ring_masks):
     """Algorithm 1, step 2: a party draws its mask and adds it to its share.
 
     False for a share that does not fit into the ring, or is not a number: it has no sum.
     """
-    if not abs(share) < masking.limit:
+    if not abs(part) < masking.limit:
         return False
     if masking.steps == 0.0:
         masks[party] = masking.scale * mask(masking.key, number)
-        masked[party] = share + masks[party]
+        masked[party] = part + masks[party]
     else:
         ring_masks[party] = bits(masking.key, number)
-        ring_masked[party] = np.uint64(np.int64(np.rint(share * masking.steps))) + ring_masks[party]
+        ring_masked[party] = np.uint64(np.int64(np.rint(part * masking.steps))) + ring_masks[party]
     return True
 
 
@@ -83,36 +84,26 @@ def unmasked_sum(trees, masked, masks):
 
 
 @compiled(allocates=False)
-def secure_margins(blocks, trees, masking, first_mask, scratch, w, margins):
-    """Algorithm 1 for every sample at w: fills margins (n,), gives the largest error of masks, inf
-    where a share does not fit into the ring; that margin is NaN.
+def secure_margins(blocks, rule, trees, masking, first_mask, scratch, w, mean, margins):
+    """Algorithm 1 for every sample at w, which is settled: fills margins (n,), gives the largest
+    error of masks, inf where a share does not fit into the ring; that margin is NaN.
 
     trees: (2, q − 1, 2) aggregation steps (receiver, sender). first_mask: number of the first mask,
     so that no two sums of a run share one.
     """
     starts, dense, bounds, columns, values, _ = blocks
-    masked, masks, ring_masked, ring_masks = (
-        scratch.masked,
-        scratch.masks,
-        scratch.ring_masked,
-        scratch.ring_masks,
-    )
+    scale, drift, touched, masked, masks, ring_masked, ring_masks = scratch
     parties, error = len(masks), 0.0
     for row in range(len(margins)):
         plain, fits = 0.0, True
         for party in range(parties):
-            share = 0.0
-            if dense.shape[0]:
-                for j in range(np.uint64(starts[party]), np.uint64(starts[party + 1])):
-                    share += dense[row, j] * w[j]
-            else:
-                for entry in range(
-                    np.uint64(bounds[row, party]), np.uint64(bounds[row, party + 1])
-                ):
-                    share += values[entry] * w[np.uint32(columns[entry])]
-            plain += share
+            part = share(
+                party, row, starts, dense, bounds, columns, values, rule, scale, drift, touched,
+                0, w, mean,
+            )  # fmt: skip
+            plain += part
             number = first_mask + row * parties + party
-            if not hide(masking, number, party, share, masked, masks, ring_masked, ring_masks):
+            if not hide(masking, number, party, part, masked, masks, ring_masked, ring_masks):
                 fits = False
         if not fits:
             margins[row], error = math.nan, math.inf
@@ -141,31 +132,6 @@ def drifted(spread, period, key, party, parties, time):
 
 
 @compiled(allocates=False)
-def duration(work, time_distributions, party, begins, number, busy):
-    """Whole nanoseconds, at least one, of a share or an update.
-
-    work: (q,) on average. number: see `number_of`. busy: how much else the party computes when it
-    begins.
-    """
-    took = work[party] * factor(time_distributions.factors, time_distributions.keys[0], number)
-    took *= drifted(
-        time_distributions.drift,
-        time_distributions.period,
-        time_distributions.keys[1],
-        party,
-        len(work),
-        begins,
-    )
-    return max(1.0, np.rint(took * max(1.0, (1.0 + busy) / time_distributions.cores)))
-
-
-@compiled(inline="always")
-def number_of(iteration, dominator, dominators, party, parties, what):
-    """The counter of what a party does in a dominator's iteration, SHARE or UPDATE."""
-    return ((iteration * dominators + dominator) * parties + party) * 2 + what
-
-
-@compiled(allocates=False)
 def busy_with(party, begins, own, asked, reads, threads):
     """How much a party computes at the moment at which something begins there, as far as is known.
 
@@ -191,16 +157,19 @@ def busy_with(party, begins, own, asked, reads, threads):
 def time_taken(
     work, time_distributions, party, begins, iteration, dominator, what, own, asked, reads, threads
 ):
-    """How long a party takes for a SHARE or an UPDATE of a dominator's iteration.
+    """How long a party takes for a SHARE or an UPDATE of a dominator's iteration, in nanoseconds.
 
-    time_distributions: None where it is the average. own to threads: the queues, by which
-        work shares cores.
+    work: (q,) on average. time_distributions: None where it is the average, otherwise it takes one
+    at least. own to threads: the queues, by which work shares cores.
     """
     took = work[party]
     if time_distributions is not None:
+        factors, spread, period, cores, keys = time_distributions
         busy = 0.0
-        if time_distributions.cores < math.inf:
+        if cores < math.inf:
             busy = busy_with(party, begins, own, asked, reads, threads)
-        number = number_of(iteration, dominator, len(asked), party, len(work), what)
-        took = duration(work, time_distributions, party, begins, number, busy)
+        number = ((iteration * len(asked) + dominator) * len(work) + party) * 2 + what
+        took *= factor(factors, keys[0], number)
+        took *= drifted(spread, period, keys[1], party, len(work), begins)
+        took = max(1.0, np.rint(took * max(1.0, (1.0 + busy) / cores)))
     return took
