@@ -209,7 +209,7 @@ SCAFFOLD = "batch_size: 4, local_step_size: 0.02}\n  fedavg"
         ("costs: [round]", 'costs: ["latency(10)"]',
          r"latency\(10\), which run 'fedpage' does not count"),
         ("dataset: breast-cancer", "dataset: digits",
-         "needs labels ±1 or real ones, but digits is a multiclass data set"),
+         "needs labels ±1 or real labels, but digits is a multiclass data set"),
     ],
 )  # fmt: skip
 def test_bad_experiments_are_refused_with_the_reason(config, old, new, message):

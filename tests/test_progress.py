@@ -17,7 +17,6 @@ from fedatlas.cli.progress import (
     Steps,
     format_planned,
     kind_of,
-    seconds_left,
     trains,
 )
 from fedatlas.cli.run import format_lock
@@ -165,43 +164,47 @@ def test_a_part_that_trains_is_named_by_its_experiment_and_many_are_counted():
 # --- the time left --------------------------------------------------------------------------------
 
 
+def left(counts, taken, ages=(), cores=1):
+    """The seconds left; ages: of trainings that run."""
+    running = {n: ("train_run", "", -age) for n, age in enumerate(ages)}
+    return Steps(1, 9, counts, taken, running).seconds_left(0.0, cores)
+
+
 def test_nothing_is_estimated_while_training_is_to_come_and_none_is_measured():
-    counts = {"shard_into": 4, "train_run": 2}
-    assert seconds_left(counts, {"shard_into": [1.0, 1.0]}, {}, 2) is None
+    assert left({"shard_into": 4, "train_run": 2}, {"shard_into": [1.0, 1.0]}, cores=2) is None
     assert Steps().seconds_left(0.0, 2) is None
 
 
 def test_steps_count_by_what_their_kind_has_taken():
     counts = {"shard_into": 10, "train_run": 4}
     taken = {"shard_into": [1.0] * 10, "train_run": [60.0, 80.0]}
-    assert seconds_left(counts, taken, {}, 1) == 140.0
+    assert left(counts, taken) == 140.0
     # The end is no sooner than the longest step, however many cores there are.
-    assert seconds_left(counts, taken, {}, 8) == 70.0
-    assert seconds_left(counts, taken, {"train_run": [30.0, 10.0]}, 1) == 100.0
+    assert left(counts, taken, cores=8) == 70.0
+    assert left(counts, taken, [30.0, 10.0]) == 100.0
 
 
 def test_training_that_is_not_measured_is_taken_for_like_the_others():
     counts = {"train_a-b": 2, "train_a-c": 3, "draw_figure": 1}
-    assert seconds_left(counts, {"train_a-b": [20.0, 40.0]}, {}, 1) == 90.0 + OTHER_SECONDS
+    assert left(counts, {"train_a-b": [20.0, 40.0]}) == 90.0 + OTHER_SECONDS
 
 
 def test_a_step_that_takes_longer_than_others_is_not_over_at_once():
-    left = [
-        seconds_left({"train_run": 2}, {"train_run": [10.0]}, {"train_run": [age]}, 2)
-        for age in (0.0, 4.0, 8.0, 100.0)
+    found = [
+        left({"train_run": 2}, {"train_run": [10.0]}, [age], 2) for age in (0.0, 4.0, 8.0, 100.0)
     ]
-    assert left == [10.0, 6.0, 2.0, 25.0]
+    assert found == [10.0, 6.0, 2.0, 25.0]
 
 
 def test_the_estimate_falls_as_time_goes_on():
     """Steps of a minute, with others of a second between them: it does not jump up."""
-    counts, taken = {"train_run": 5, "draw_figure": 20}, {"train_run": [60.0], "draw_figure": []}
-    estimates = [seconds_left(counts, taken, {}, 1)]
+    counts, taken = {"train_run": 5, "draw_figure": 20}, {"train_run": [60.0]}
+    estimates = [left(counts, taken)]
     for _ in range(4):
-        taken["draw_figure"] += [1.0] * 5
-        estimates.append(seconds_left(counts, taken, {}, 1))
+        taken.setdefault("draw_figure", []).extend([1.0] * 5)
+        estimates.append(left(counts, taken))
         taken["train_run"].append(60.0)
-        estimates.append(seconds_left(counts, taken, {}, 1))
+        estimates.append(left(counts, taken))
     assert estimates == sorted(estimates, reverse=True) and estimates[-1] == 0.0
 
 

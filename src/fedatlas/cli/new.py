@@ -5,7 +5,7 @@ from enum import StrEnum
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -39,12 +39,52 @@ class Kind(StrEnum):
     PROJECT = "project"
 
 
-# How names are written, which become names of files, keys and classes.
-_NAMES = {
-    Kind.METHOD: (r"[a-z][a-z0-9_]*", "small letters, digits and underscores, a letter first"),
-    Kind.DATASET: (r"[A-Za-z0-9][A-Za-z0-9.-]*", "letters, digits, dots and hyphens"),
-    Kind.EXPERIMENT: (r"[a-z0-9][a-z0-9-]*", "small letters, digits and hyphens"),
-    Kind.PROJECT: (r"[A-Za-z0-9][A-Za-z0-9._-]*", "letters, digits, dots, hyphens and underscores"),
+class Start(NamedTuple):
+    """How a kind begins. form, words: its name, which becomes that of a file, key or class.
+
+    file: where it begins. told: the file, and what is next.
+    """
+
+    form: str
+    words: str
+    file: str
+    told: str
+
+
+_STARTS = {
+    Kind.METHOD: Start(
+        r"[a-z][a-z0-9_]*",
+        "small letters, digits and underscores, a letter first",
+        "methods/{name}.py",
+        """{file}: FedAvg with momentum at the server, to be made into yours.
+Next: write `algorithm: "{name}"` into a run of experiments/*.yaml, with
+  hyper_parameters: {{clients_per_round: 5, local_steps: 5, batch_size: 4, momentum: 0.9}}
+  grid: {{local_step_size: [0.03, 0.01, 0.003]}}
+and fedatlas run that experiment: a rehearsal first checks what a method promises.""",
+    ),
+    Kind.DATASET: Start(
+        r"[A-Za-z0-9][A-Za-z0-9.-]*",
+        "letters, digits, dots and hyphens",
+        "datasets.yaml",
+        """{file}: an entry '{name}', to be filled in.
+Next: put the file at DIR/{name}/train.libsvm,
+  name `dataset: "{name}"` in an experiment,
+  and fedatlas run that experiment with --mirror DIR""",
+    ),
+    Kind.EXPERIMENT: Start(
+        r"[a-z0-9][a-z0-9-]*",
+        "small letters, digits and hyphens",
+        "experiments/{name}.yaml",
+        """{file}: the experiment project-{name}, two methods on bundled data.
+Next: fedatlas run project-{name}""",
+    ),
+    Kind.PROJECT: Start(
+        r"[A-Za-z0-9][A-Za-z0-9._-]*",
+        "letters, digits, dots, hyphens and underscores",
+        "{name}",
+        """{file}: a project with an experiment, experiments/first.yaml.
+Next: cd {name}, and fedatlas run 'project-*'; or fedatlas new method NAME there.""",
+    ),
 }
 
 
@@ -59,80 +99,44 @@ def new(
     if kind not in list(Kind):
         raise FedatlasError(f"'{kind}' cannot be begun; these can: {', '.join(Kind)}")
     kind = Kind(kind)
-    form, told = _NAMES[kind]
-    if not re.fullmatch(form, name):
-        raise FedatlasError(f"{kind} '{name}': a name is written in {told}")
+    start = _STARTS[kind]
+    if not re.fullmatch(start.form, name):
+        raise FedatlasError(f"{kind} '{name}': a name is written in {start.words}")
     if kind is not Kind.PROJECT and is_shipped(Path("config")):
         raise FedatlasError(
             f"{Path.cwd()} is the repository of fedatlas: begin a project elsewhere (fedatlas new "
             "project NAME) and go there; docs/adding.md says how to add to the repository itself"
         )
-    for line in _BEGIN[kind](name):
-        say(line)
+    file = Path(start.file.format(name=name))
+    if kind is Kind.PROJECT:
+        _begin_project(file)
+    elif kind is Kind.DATASET:
+        _begin_dataset(file, name)
+    else:
+        from fedatlas.algorithms import algorithm_names
+
+        if kind is Kind.METHOD and name in algorithm_names() and not file.exists():
+            raise FedatlasError(f"{file}: there is a method '{name}' elsewhere: use another name")
+        class_name = "".join(part.capitalize() for part in name.split("_"))
+        _write(file, _filled(kind, name=name, class_name=class_name))
+    say(start.told.format(file=file, name=name))
 
 
-def _begin_project(name: str) -> list[str]:
-    folder = Path(name)
+def _begin_project(folder: Path) -> None:
     for file, template in _PROJECT.items():
-        called = {"name": name if template in ("README", "citation") else Path(file).stem}
-        _write(folder / file, _filled(template, **called))
+        called = folder.name if template in ("README", "citation") else Path(file).stem
+        _write(folder / file, _filled(template, name=called))
     _write(folder / _PROFILE, (repository() / _PROFILE).read_text(encoding="utf-8"))
-    return [
-        f"{folder}: a project with an experiment, experiments/first.yaml.",
-        f"Next: cd {folder}, and fedatlas run 'project-*'; or fedatlas new method NAME there.",
-    ]
 
 
-def _begin_method(name: str) -> list[str]:
-    from fedatlas.algorithms import algorithm_names
-
-    file = Path("methods", f"{name}.py")
-    if name in algorithm_names() and not file.exists():
-        raise FedatlasError(f"{file}: there is a method '{name}' elsewhere: use another name")
-    class_name = "".join(part.capitalize() for part in name.split("_"))
-    _write(file, _filled("method", name=name, class_name=class_name))
-    return [
-        f"{file}: FedAvg with momentum at the server, to be made into yours.",
-        f'Next: write `algorithm: "{name}"` into a run of experiments/*.yaml, with',
-        "  hyper_parameters: {clients_per_round: 5, local_steps: 5, batch_size: 4, momentum: 0.9}",
-        "  grid: {local_step_size: [0.03, 0.01, 0.003]}",
-        "and fedatlas run that experiment: a rehearsal first checks what a method promises.",
-    ]
-
-
-def _begin_dataset(name: str) -> list[str]:
+def _begin_dataset(file: Path, name: str) -> None:
     from fedatlas.data.catalogue import load_catalogue
 
-    file = Path("datasets.yaml")
-    old = file.read_text(encoding="utf-8") if file.exists() else ""
     for known in catalogue_files():
         if name in load_catalogue(known):
             raise FedatlasError(f"{known}: describes a data set '{name}': use another name")
-    head = "" if old else _HEAD_OF_DATASETS
-    write_text(file, head + old + _filled("dataset", name=name))
-    return [
-        f"{file}: an entry '{name}', to be filled in.",
-        f"Next: put the file at DIR/{name}/train.libsvm,",
-        f'  name `dataset: "{name}"` in an experiment,',
-        "  and fedatlas run that experiment with --mirror DIR",
-    ]
-
-
-def _begin_experiment(name: str) -> list[str]:
-    file = Path("experiments", f"{name}.yaml")
-    _write(file, _filled("experiment", name=name))
-    return [
-        f"{file}: the experiment project-{name}, two methods on bundled data.",
-        f"Next: fedatlas run project-{name}",
-    ]
-
-
-_BEGIN = {
-    Kind.METHOD: _begin_method,
-    Kind.DATASET: _begin_dataset,
-    Kind.EXPERIMENT: _begin_experiment,
-    Kind.PROJECT: _begin_project,
-}
+    old = file.read_text(encoding="utf-8") if file.exists() else _HEAD_OF_DATASETS
+    write_text(file, old + _filled("dataset", name=name))
 
 
 def _filled(template: str, **names: str) -> str:

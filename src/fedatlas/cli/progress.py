@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from logging import ERROR, WARNING, LogRecord
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TimeElapsedColumn
@@ -45,8 +45,8 @@ _FRAME = re.compile(
 class Steps:
     """A workflow's steps, by its events so far. total is 0 until it is known.
 
-    counts, taken: as `seconds_left` takes them. running: number of a job → its rule, how people
-    call it, and when it began, in seconds.
+    By kind: counts, how many there are in all; taken, how long those took that are done.
+    running: number of a job → its rule, how people call it, and when it began, in seconds.
     """
 
     done: int = 0
@@ -80,11 +80,38 @@ class Steps:
         return ", ".join(names[:_SHOWN]) + more
 
     def seconds_left(self, now: float, cores: int) -> float | None:
-        """About how long the rest takes; None while nothing is known."""
+        """About the seconds until all is done; None while training is to come, none measured."""
+        if not self.done:
+            return None
         ages: dict[str, list[float]] = {}
         for rule, _, began in list(self.running.values()):
             ages.setdefault(kind_of(rule), []).append(now - began)
-        return seconds_left(self.counts, self.taken, ages, cores) if self.done else None
+        work, longest = 0.0, 0.0
+        for kind, count in self.counts.items():
+            run = ages.get(kind, [])
+            waiting = max(0, count - len(self.taken.get(kind, ())) - len(run))
+            if not waiting and not run:
+                continue
+            usual = self._usual(kind)
+            if usual is None:
+                return None
+            rest = [max(usual, _LONGER * age) - age for age in run]
+            work += sum(rest) + waiting * usual
+            longest = max(longest, usual if waiting else 0.0, *rest)
+        # No step is shared by cores here: the rest cannot end before its longest step.
+        return max(work / cores, longest)
+
+    def _usual(self, kind: str) -> float | None:
+        """What a step of a kind takes: the mean of its kind, else of all kinds that likewise train.
+
+        Each kind counts once there: a hundred short steps say little of a long one.
+        """
+        if own := self.taken.get(kind):
+            return fmean(own)
+        alike = [fmean(of) for other, of in self.taken.items() if trains(other) == trains(kind)]
+        if trains(kind):
+            return fmean(alike) if alike else None
+        return fmean([OTHER_SECONDS, *alike])
 
 
 class _Words(ProgressColumn):
@@ -134,13 +161,38 @@ class Display:
 
     def heed(self, record: LogRecord) -> None:
         """Take in an event; print what a person should see of it."""
-        event, now = str(getattr(record, "event", "")), time.monotonic()
-        if take := _EVENTS.get(event):
-            take(self, record, now)
-        elif record.msg == NOTHING_TO_BE_DONE_MSG:
-            self._print(NOTHING)
-        elif not event and record.levelno >= WARNING and not self._failed:
-            self._print(str(record.msg), wrong=record.levelno >= ERROR)
+        now, of, steps = time.monotonic(), vars(record), self._steps
+        match of.get("event"):
+            case "workflow_started":
+                self._bar.start()
+            case "resources_info":
+                self._cores = of.get("cores") or of.get("nodes") or self._cores
+            case "run_info" if not steps.total:
+                steps.count(of["stats"])
+            case "job_info":
+                # What a job may keep is marked.
+                outputs = [name.removesuffix(" (update)") for name in of["output"]]
+                if not self._dry_run:
+                    steps.begin(of["jobid"], of["rule_name"], outputs, now)
+                elif outputs:  # targets make nothing
+                    self._planned.append(PlannedJob(of["rule_name"], tuple(outputs), of["reason"]))
+            case "job_finished":
+                steps.end(of["job_id"], now)
+            case "progress":
+                steps.done, steps.total = of["done"], of["total"]
+                self._progresses(now)
+            case "job_error" | "group_error":  # the Snakefile tells more at the end
+                self._failed = True
+                steps.running.pop(of.get("jobid", -1), None)
+                members = of.get("job_error_info", [of])  # of a group
+                logs = [log for member in members for log in member["log"]]
+                self._print(f"A job failed, see {', '.join(logs)}", wrong=True)
+            case "error":
+                self._errs(of["exception"], str(record.msg))
+            case None if record.msg == NOTHING_TO_BE_DONE_MSG:
+                self._print(NOTHING)
+            case None if record.levelno >= WARNING and not self._failed:
+                self._print(str(record.msg), wrong=record.levelno >= ERROR)
 
     def end(self) -> None:
         """Take the bar away; of a dry run, print what would be made and why."""
@@ -157,41 +209,8 @@ class Display:
         seconds = self._steps.seconds_left(time.monotonic(), self._cores)
         return "" if seconds is None else f"about {_clock(seconds)} left"
 
-    def _starts(self, record: LogRecord, now: float) -> None:
-        self._bar.start()
-
-    def _counts(self, record: LogRecord, now: float) -> None:
-        if not self._steps.total:
-            self._steps.count(record.stats)  # type: ignore[attr-defined]
-
-    def _provides(self, record: LogRecord, now: float) -> None:
-        self._cores = vars(record).get("cores") or vars(record).get("nodes") or self._cores
-
-    def _job_begins(self, record: LogRecord, now: float) -> None:
-        job: dict[str, Any] = vars(record)
-        # What a job may keep is marked.
-        outputs = [name.removesuffix(" (update)") for name in job["output"]]
-        if self._dry_run:
-            if outputs:  # targets make nothing
-                self._planned.append(PlannedJob(job["rule_name"], tuple(outputs), job["reason"]))
-        else:
-            self._steps.begin(job["jobid"], job["rule_name"], outputs, now)
-
-    def _job_ends(self, record: LogRecord, now: float) -> None:
-        self._steps.end(record.job_id, now)  # type: ignore[attr-defined]
-
-    def _job_fails(self, record: LogRecord, now: float) -> None:
-        """Say where; the Snakefile tells more at the end."""
-        job: dict[str, Any] = vars(record)
-        self._failed = True
-        self._steps.running.pop(job.get("jobid", -1), None)
-        members = job.get("job_error_info", [job])  # of a group
-        logs = [log for member in members for log in member["log"]]
-        self._print(f"A job failed, see {', '.join(logs)}", wrong=True)
-
-    def _progresses(self, record: LogRecord, now: float) -> None:
+    def _progresses(self, now: float) -> None:
         steps = self._steps
-        steps.done, steps.total = record.done, record.total  # type: ignore[attr-defined]
         self._bar.update(self._task, completed=steps.done, total=steps.total)
         share = steps.done / steps.total
         due = share >= self._told + _TOLD_EVERY or now >= self._last + _SECONDS
@@ -200,29 +219,15 @@ class Display:
             said = f"{steps.done} of {steps.total} steps, {_clock(now - self._began)} so far"
             self._print(", ".join(filter(None, (said, self._left()))))
 
-    def _errs(self, record: LogRecord, now: float) -> None:
+    def _errs(self, kind: str, message: str) -> None:
         """Print what ended the workflow, but not that commands of jobs failed: these have logs."""
-        kind = record.exception  # type: ignore[attr-defined]
         if kind == "LockException":
             from fedatlas.cli.run import format_lock
 
             self._print(f"Cannot run: {format_lock()}", wrong=True)
         elif not self._failed and kind not in ("CalledProcessError", "RuleException"):
-            self._print(_FRAME.sub("", str(record.msg)).rstrip(), wrong=True)
+            self._print(_FRAME.sub("", message).rstrip(), wrong=True)
         self._failed = True
-
-
-_EVENTS: Mapping[str, Callable[[Display, LogRecord, float], None]] = {
-    "workflow_started": Display._starts,
-    "run_info": Display._counts,
-    "resources_info": Display._provides,
-    "job_info": Display._job_begins,
-    "job_finished": Display._job_ends,
-    "job_error": Display._job_fails,
-    "group_error": Display._job_fails,
-    "progress": Display._progresses,
-    "error": Display._errs,
-}
 
 
 def kind_of(rule: str) -> str:
@@ -233,46 +238,6 @@ def kind_of(rule: str) -> str:
 def trains(kind: str) -> bool:
     """Whether steps of this kind train; in a module, a prefix stands before the rule's name."""
     return re.search(r"(^|_)train_", kind) is not None
-
-
-def seconds_left(
-    counts: Mapping[str, int],
-    taken: Mapping[str, Sequence[float]],
-    running: Mapping[str, Sequence[float]],
-    cores: int,
-) -> float | None:
-    """About the seconds until all steps are done; None while training is to come, none measured.
-
-    By kind: counts, how many steps there are in all; taken, how long those took that are done;
-    running, for how long those that run have run.
-    """
-    work, longest = 0.0, 0.0
-    for kind, count in counts.items():
-        ages = running.get(kind, ())
-        waiting = max(0, count - len(taken.get(kind, ())) - len(ages))
-        if not waiting and not ages:
-            continue
-        usual = _usual(kind, taken)
-        if usual is None:
-            return None
-        rest = [max(usual, _LONGER * age) - age for age in ages]
-        work += sum(rest) + waiting * usual
-        longest = max(longest, usual if waiting else 0.0, *rest)
-    # No step is shared by cores here: the rest cannot end before its longest step.
-    return max(work / cores, longest)
-
-
-def _usual(kind: str, taken: Mapping[str, Sequence[float]]) -> float | None:
-    """What a step of this kind takes: the mean of its kind, else of all kinds that likewise train.
-
-    Each kind counts once there: a hundred short steps say little of a long one.
-    """
-    if own := taken.get(kind):
-        return fmean(own)
-    others = [fmean(of) for other, of in taken.items() if of and trains(other) == trains(kind)]
-    if trains(kind):
-        return fmean(others) if others else None
-    return fmean([OTHER_SECONDS, *others])
 
 
 def _named(rule: str, outputs: Sequence[str]) -> str:

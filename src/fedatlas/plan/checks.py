@@ -12,11 +12,8 @@ from fedatlas.federations.algorithm import Algorithm
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.federation import federation_of
 from fedatlas.schema.objectives import (
-    AucObjective,
-    ClassificationObjective,
     LinearObjective,
     NetworkObjective,
-    PolyakObjective,
 )
 from fedatlas.schema.papers import OURS
 from fedatlas.schema.partitions import (
@@ -28,6 +25,13 @@ from fedatlas.shards.assignment import train_and_test_sizes
 
 #: Characters of a file's name, to which suffixes and those of temporary files are added.
 LONGEST_NAME = 200
+# Tasks of data sets, or a format → what objectives need.
+_NEEDED = {
+    "binary": "labels ±1",
+    "multiclass": "classes",
+    "regression": "real labels",
+    "synthetic_noise": "samples that are noise, of the format synthetic_noise",
+}
 
 
 def check_name(name: str, where: str) -> None:
@@ -59,34 +63,16 @@ def check_dataset(experiment: Experiment, catalogue: Catalogue, where: str) -> N
         dataset.split(experiment.split)
     for run in experiment.runs:
         objective, partition = experiment.objective_of(run), experiment.partition_of(run)
-        # Of a partition that makes labels binary, whatever they were.
-        binary = dataset.task == "binary" or getattr(partition, "binary", None) is not None
-        if isinstance(objective, ClassificationObjective):
-            _check_model(objective, dataset, partition, f"{where}: key 'objective.model'")
-            if dataset.task == "regression" or (objective.is_binary and not binary):
-                raise FedatlasError(
-                    f"{where}: key 'objective', value '{objective.name}': needs "
-                    f"{'labels ±1' if objective.is_binary else 'classes'}, but "
-                    f"{experiment.dataset} is a {dataset.task} data set"
-                )
-            continue
-        if isinstance(objective, PolyakObjective):
-            if dataset.format != "synthetic_noise":
-                raise FedatlasError(
-                    f"{where}: key 'objective', value '{objective.name}': its samples are noise, "
-                    f"but {experiment.dataset} has the format {dataset.format}; use a data set of "
-                    "the format synthetic_noise"
-                )
-            continue
-        needs_signs = isinstance(objective, AucObjective) or objective.loss.signs
-        if (needs_signs and not binary) or (dataset.task == "multiclass" and not binary):
+        # A partition may make labels binary, whatever they were.
+        task = dataset.task if getattr(partition, "binary", None) is None else "binary"
+        if not {task, dataset.format}.intersection(objective.tasks):
+            needed = " or ".join(_NEEDED[task] for task in objective.tasks)
             raise FedatlasError(
-                f"{where}: key 'objective', value '{objective.name}': needs "
-                f"{'labels ±1' if needs_signs else 'labels ±1 or real ones'}, but "
-                f"{experiment.dataset} is a {dataset.task} data set; a partition's 'binary' says "
-                "which labels are positive"
+                f"{where}: key 'objective', value '{objective.name}': needs {needed}, but "
+                f"{experiment.dataset} is a {dataset.task} data set of the format "
+                f"{dataset.format}; a partition's 'binary' says which labels are positive"
             )
-        if isinstance(objective, AucObjective):
+        if isinstance(objective, NetworkObjective):
             _check_model(objective, dataset, partition, f"{where}: key 'objective.model'")
 
 
@@ -169,31 +155,14 @@ def _check_optimum(spec: RunSpec, rows: int | None, where: str) -> None:
 
 def _check_equal_clients(partition: Partition, rows: int | None) -> None:
     """The mean over clients is that over rows only if all have equally many."""
-    why, (clients,) = (
-        "suboptimality needs clients that have equally many samples",
-        partition.clients_by_silo,
-    )
-    if rows is None:
+    (clients,) = partition.clients_by_silo
+    samples = None if rows is None else train_and_test_sizes(partition, rows)[0]
+    if samples is None or samples % clients:
         raise FedatlasError(
-            f"{why}, and nothing says how many rows there are; state 'partition.samples', "
-            f"a multiple of the {clients} clients, or the split's 'rows' in the catalogue"
+            f"suboptimality needs {clients} clients that have equally many of "
+            f"{samples or 'an unknown number of'} training rows: state 'partition.samples' so "
+            f"that {clients} divides what is left for training, or other 'clients'"
         )
-    samples, _ = train_and_test_sizes(partition, rows)
-    if samples % clients:
-        raise FedatlasError(
-            f"{why}: {clients} clients do not share {samples} training rows evenly; "
-            f"{_even_samples(partition, clients, samples, rows)}"
-        )
-
-
-def _even_samples(partition: Partition, clients: int, samples: int, rows: int) -> str:
-    """What to state so that all clients have equally many training rows."""
-    kept = partition.samples or rows
-    if isinstance(partition.test, float) or samples < clients:
-        return "state 'clients' or 'samples' so that they do"
-    declared = f", not {kept}," if partition.samples else ""
-    fewer = kept - samples % clients
-    return f"state 'samples: {fewer}'{declared} or other 'clients'"
 
 
 def check_partition(spec: RunSpec, catalogue: Catalogue, where: str) -> None:

@@ -88,6 +88,11 @@ class LinearObjective(Model):
         return self
 
     @property
+    def tasks(self) -> tuple[str, ...]:
+        """What data sets suit it."""
+        return ("binary",) if self.loss.signs else ("binary", "regression")
+
+    @property
     def slug(self) -> str:
         """A file-name-safe name that no other objective has."""
         return self.name if self.weight is None else f"{self.name}-{self.weight!r}"
@@ -130,6 +135,7 @@ class AucObjective(Model):
     """
 
     min_max: ClassVar[bool] = True
+    tasks: ClassVar[tuple[str, ...]] = ("binary",)
 
     name: Literal["auc_min_max"]
     model: str
@@ -199,6 +205,11 @@ class ClassificationObjective(Model):
         return self.name == "binary_cross_entropy"
 
     @property
+    def tasks(self) -> tuple[str, ...]:
+        """What data sets suit it."""
+        return ("binary",) if self.is_binary else ("binary", "multiclass")
+
+    @property
     def slug(self) -> str:
         """A file-name-safe name that no other objective has."""
         hidden = "" if self.hidden is None else f"-{self.hidden}"
@@ -241,6 +252,7 @@ class PolyakObjective(Model):
     min_max: ClassVar[bool] = False
     has_constants: ClassVar[bool] = True
     measurements: ClassVar[tuple[str, ...]] = ("objective", "gradient_norm", "disagreement")
+    tasks: ClassVar[tuple[str, ...]] = ("synthetic_noise",)
 
     name: Literal["sine_square", "noisy_quadratic"]
     start: float
