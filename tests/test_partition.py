@@ -217,13 +217,13 @@ WRONG = {
     "horizontal": [
         ({"samples": 3}, "key 'samples', value 3: .*fewer than the 4 clients"),
         ({"seed": 3}, "seed: assignment 'consecutive' is not random; remove it"),
-        ({"concentration": 0.5}, "key 'concentration', value 0.5: .*takes no conc"),
+        ({"concentration": 0.5}, "concentration: assignment 'consecutive' takes none"),
         ({"minimum": 2}, "minimum: assignment 'consecutive' takes none"),
         (
             {**DIRICHLET, "concentration": 1, "minimum": 3, "samples": 11},
             "minimum: 4 clients with 3 samples each need 12, more than 'samples', 11",
         ),
-        (DIRICHLET, "key 'concentration', value None: .*needs a concentration above 0"),
+        (DIRICHLET, "concentration: 'dirichlet' needs one above 0"),
     ],
     "vertical": [
         ({"active": 5}, "'active' is 5, but there are only 4 parties"),

@@ -50,16 +50,8 @@ def run(
     ] = None,
 ) -> None:
     """Run experiments: figures, verdicts, the atlas; all that they need first."""
-    from fedatlas.errors import FedatlasError
     from fedatlas.interruption import HandingOn
-    from fedatlas.schema.config import check_device
 
-    try:
-        check_device(device or "auto")
-    except ValueError as error:
-        raise FedatlasError(f"--device '{device}': {error}") from None
-    if mirror and not mirror.is_dir():
-        raise FedatlasError(f"--mirror: {mirror} is not a folder")
     command = ["snakemake", *_elsewhere(), "--logger", "fedatlas", "--cores", str(cores)]
     command += option or ()
     command += ["--dry-run"] if dry_run else []

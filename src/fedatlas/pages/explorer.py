@@ -41,7 +41,6 @@ from fedatlas.pages.claims_page import HEIGHT, KEY, TICKS, WIDTH, drawing, ticks
 from fedatlas.pages.claims_page import STYLE as INTERVAL_STYLE
 from fedatlas.plan.build import build_plan
 from fedatlas.plan.places import shipped_configuration
-from fedatlas.plan.selected import runs_shown
 from fedatlas.schema.claims import OUTCOMES
 from fedatlas.schema.quantities import COSTS, MEASUREMENTS, choice_label
 from fedatlas.store.atlas import Atlas, as_atlas, open_marked
@@ -83,7 +82,11 @@ def write_explorer(
     shows = marked.shows
     if not (atlas / "experiments").is_dir():
         plan = build_plan(config or shipped_configuration(), *projects())
-        shows = runs_shown(plan, plan.experiments)
+        shows = {
+            name: [f"{each.runs_of}/{run}" for run in each.runs]
+            for name, each in plan.experiments.items()
+            if each.runs_of
+        }
     write_page(marked, claims, output, shows)
 
 

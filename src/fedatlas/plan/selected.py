@@ -1,7 +1,7 @@
 """What is made across the selected experiments: targets, the joined atlas, the summary."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,16 +54,6 @@ def commands_name_experiments(workflow: Any, config: Any) -> bool:
         outermost = outermost.parent_modifier
     renamed = workflow.modifier.modify_rulename("all") != "all"
     return not renamed and config is outermost.globals["config"]
-
-
-def runs_shown(plan: Plan, names: Collection[str]) -> dict[str, list[str]]:
-    """Experiments without runs of their own → the runs of others that they show."""
-    shown = {name: plan.experiments[name] for name in names}
-    return {
-        name: [f"{experiment.runs_of}/{run}" for run in experiment.runs]
-        for name, experiment in shown.items()
-        if experiment.runs_of
-    }
 
 
 class Selected:

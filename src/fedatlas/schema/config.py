@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.models import Model, validated
@@ -46,7 +46,7 @@ class WorkflowConfig(Model):
     """
 
     experiments: tuple[str, ...] = ("demo-*",)
-    device: str = "auto"
+    device: str = Field(default="auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$")
     mirror: Path | None = None
     seeds: Path | None = None
 
@@ -59,22 +59,10 @@ class WorkflowConfig(Model):
             raise ValueError("is no name of a folder in YAML: write it as ./NAME")
         return folder
 
-    @field_validator("device")
-    @classmethod
-    def _is_a_device(cls, device: str) -> str:
-        check_device(device)
-        return device
-
 
 def home_expanded(name: str) -> Path:
     """The path with ~ for the home folder, as no shell expands it in a file or behind a =."""
     return Path(os.path.expanduser(name))  # noqa: PTH111 as it leaves users that there are not
-
-
-def check_device(device: str) -> None:
-    """Raise ValueError for what is no device."""
-    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", device):
-        raise ValueError("use auto, cpu, cuda or cuda:N")
 
 
 def check_command(arguments: Sequence[str]) -> None:

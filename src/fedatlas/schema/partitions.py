@@ -200,25 +200,21 @@ class HorizontalPartition(_ClientPartition):
     samples: _Samples = None
     assignment: Literal["consecutive", "shuffled", "by_class", "dirichlet"] = "consecutive"
     # Far below the bound the split is uniform already; it keeps sums finite and slugs free of "+".
-    concentration: float | None = Field(default=None, gt=0, le=1e9, validate_default=True)
+    concentration: float | None = Field(default=None, gt=0, le=1e9)
     # Left out of specifications without it, as above.
     minimum: int | None = Field(default=None, ge=1, exclude_if=lambda minimum: minimum is None)
     seed: int | None = Field(default=None, ge=0)
 
-    @field_validator("concentration")
-    @classmethod
-    def _only_for_dirichlet(cls, concentration: float | None, info: ValidationInfo) -> float | None:
-        assignment = info.data.get("assignment")
-        if assignment == "dirichlet" and concentration is None:
-            raise ValueError("assignment 'dirichlet' needs a concentration above 0, such as 0.5")
-        if assignment not in ("dirichlet", None) and concentration is not None:
-            raise ValueError(f"assignment '{assignment}' takes no concentration; remove it")
-        return concentration
-
     @model_validator(mode="after")
-    def _minimum_can_be_met(self) -> Self:
-        if self.minimum is not None and self.assignment != "dirichlet":
-            raise ValueError(f"minimum: assignment '{self.assignment}' takes none; remove it")
+    def _suits_the_assignment(self) -> Self:
+        skewed = self.assignment == "dirichlet"
+        if skewed and self.concentration is None:
+            raise ValueError("concentration: 'dirichlet' needs one above 0, such as 0.5")
+        for key in ("concentration", "minimum"):
+            if not skewed and getattr(self, key) is not None:
+                raise ValueError(f"{key}: assignment '{self.assignment}' takes none; remove it")
+        if self.seed is not None and not self._is_random:
+            raise ValueError("seed: assignment 'consecutive' is not random; remove it")
         if self.samples is not None and self.fewest_samples > self.samples:
             raise ValueError(
                 f"minimum: {self.clients} clients with {self.minimum} samples each need "
@@ -235,12 +231,6 @@ class HorizontalPartition(_ClientPartition):
     def fewest_samples(self) -> int:
         """How many training samples the clients need together."""
         return self.clients * (self.minimum or 1)
-
-    @model_validator(mode="after")
-    def _seed_only_where_random(self) -> Self:
-        if self.seed is not None and not self._is_random:
-            raise ValueError("seed: assignment 'consecutive' is not random; remove it")
-        return self
 
     @property
     def _is_random(self) -> bool:
