@@ -225,6 +225,21 @@ def test_a_device_is_a_free_gpu_or_the_one_that_is_named(two_gpus, children, tmp
         two_gpus.claimed("cuda:2", "run")
 
 
+def test_a_gpu_takes_as_many_runs_as_declared(two_gpus, children, tmp_path):
+    """Empty GPUs come first; once all places are taken, a run waits for one."""
+    folder = tmp_path / f"fedatlas-gpus-{os.getuid()}"
+    folder.mkdir()
+    for gpu in (FIRST, *SECOND.places(3)[:2]):
+        claimed_by(start(children, folder, 60, gpu))
+    gpus._held.clear()
+    assert two_gpus.claimed("cuda/2", "run") == "cuda:0"
+    gpus._held.clear()
+    assert two_gpus.claimed("cuda/3", "run") == "cuda:0"
+    gpus._held.clear()
+    assert two_gpus.claimed("cuda:1/3", "run") == "cuda:1"
+    assert len({place.identity for place in FIRST.places(9)}) == 9
+
+
 def test_automatic_jobs_of_slurm_use_gpus_that_they_were_given_only(two_gpus, monkeypatch):
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     assert two_gpus.claimed("auto", "run") == "cpu"

@@ -34,6 +34,10 @@ class Gpu:
     name: str
     identity: str
 
+    def places(self, runs: int) -> list["Gpu"]:
+        """The GPU once for each run that it takes at a time; every place has a lock of its own."""
+        return [self, *(Gpu(self.name, f"{self.identity}-{place}") for place in range(1, runs))]
+
 
 def claim(gpus: Sequence[Gpu], purpose: str, folder: Path | None = None) -> Gpu:
     """Lock one of these GPUs until the process ends; wait for it, and log who holds it.

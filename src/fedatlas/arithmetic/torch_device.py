@@ -9,6 +9,7 @@ import math
 import os
 from collections.abc import Callable
 from functools import cache
+from itertools import chain
 from math import prod
 from typing import Any
 
@@ -39,9 +40,11 @@ def available(name: str) -> torch.device:
 def claimed(name: str, purpose: str) -> str:
     """The device that is meant; a GPU is waited for and locked until the process ends.
 
-    name: "cuda" is any visible GPU, "cuda:1" that one, "auto" any or, without one, the CPU; any
-    other name is itself. purpose: for the logs of processes that wait for the GPU.
+    name: "cuda" is any visible GPU, "cuda:1" that one, "cuda/4" any that fewer than four runs
+    hold, "auto" any or, without one, the CPU; any other name is itself. purpose: for the logs of
+    processes that wait for the GPU.
     """
+    name, _, runs = name.partition("/")
     # SLURM names the GPUs that it gave to a job; others that are visible are not the job's.
     if name == "auto" and "SLURM_JOB_ID" in os.environ and "CUDA_VISIBLE_DEVICES" not in os.environ:
         return "cpu"
@@ -50,7 +53,8 @@ def claimed(name: str, purpose: str) -> str:
     gpus = visible_gpus()
     meant = [gpu for gpu in gpus if name in ("auto", "cuda", gpu.name)]
     if meant:
-        return claim(meant, purpose).name
+        places = zip(*(gpu.places(int(runs or 1)) for gpu in meant), strict=True)
+        return claim([*chain.from_iterable(places)], purpose).name  # empty GPUs come first
     if name == "auto":
         return "cpu"
     available(name)  # says why not

@@ -31,7 +31,7 @@ def run(
         ),
     ] = None,
     device: Annotated[
-        str | None, typer.Option(help="Where to train: auto, cpu, cuda or cuda:N.")
+        str | None, typer.Option(help="Where to train: auto, cpu, cuda, cuda:N, or cuda/M.")
     ] = None,
     seeds: Annotated[
         Path | None,

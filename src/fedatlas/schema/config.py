@@ -40,13 +40,13 @@ def is_named(name: str, patterns: Iterable[str]) -> bool:
 class WorkflowConfig(Model):
     """Keys of config/config.yaml and of `--config KEY=VALUE`.
 
-    experiments: names or globs. device: where to train; auto, cpu, cuda or cuda:N.
-    mirror: a folder with raw files, used before any download. seeds: a folder of results of seeds
-    that projects and machines may share; <results>/seeds without it.
+    experiments: names or globs. device: where to train; auto, cpu, cuda, cuda:N, or with /M for M
+    runs at a time on a GPU. mirror: a folder with raw files, used before any download. seeds: a
+    folder of results of seeds that projects and machines may share; <results>/seeds without it.
     """
 
     experiments: tuple[str, ...] = ("demo-*",)
-    device: str = Field(default="auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$")
+    device: str = Field(default="auto", pattern=r"^(auto|cpu|cuda(:\d+)?(/[1-9]\d*)?)$")
     mirror: Path | None = None
     seeds: Path | None = None
 

@@ -54,9 +54,9 @@ def train_run(
     """Train points of an experiment in one process; seeds that have results are not trained again.
 
     results: the folder of results, which holds what they read and gets their traces. device: auto,
-    cpu, cuda or cuda:N; by default FEDATLAS_DEVICE, or auto. seeds: the folder of results of seeds
-    and of checkpoints; by default FEDATLAS_SEEDS, or that below results. checkpoint_every: seconds
-    between checkpoints; by default FEDATLAS_CHECKPOINT_EVERY, or 60.
+    cpu, cuda, cuda:N or cuda/M; by default FEDATLAS_DEVICE, or auto. seeds: the folder of results
+    of seeds and of checkpoints; by default FEDATLAS_SEEDS, or that below results. checkpoint_every:
+    seconds between checkpoints; by default FEDATLAS_CHECKPOINT_EVERY, or 60.
     """
     shared = os.environ.get(SEEDS_VARIABLE)
     kept = seeds or (Path(shared) if shared else results / "seeds")
