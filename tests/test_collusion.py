@@ -154,14 +154,6 @@ def test_pairs_are_all_pairs_but_for_names(parties):
         assert sum(map(count, every)) == sum(map(count, reduced)) * factorial(parties)
 
 
-@pytest.mark.parametrize("parties", [2, 3, 4, 6, 8])
-def test_exposure_is_collusion_of_one(parties):
-    pairs = list(_every_pair(parties) if parties <= 4 else _drawn_pairs(parties, 0))[:60]
-    for trees in pairs:
-        expected = any(collusion(trees, {party}).shares for party in range(parties))
-        assert exposes_a_share(trees) == expected
-
-
 def test_definition_4_does_not_suffice_but_our_trees_do():
     rows = {row.parties: row for row in tabulate_pairs(range(2, 6))}
     for parties, row in rows.items():

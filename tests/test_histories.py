@@ -249,20 +249,13 @@ def test_labels_of_the_square_loss_follow_from_changes_of_derivatives(table):
 
 
 def test_the_audit_sums_the_table_up(table):
-    found = {(finding.attack.split(",")[0], finding.who): finding for finding in summarised(table)}
-    verdicts = [finding.verdict for finding in summarised(table)]
-    ridge = any(row.sees == LATE for row in table)
-    assert len(verdicts) == 5 + ridge
-    sums = found["the history of sums", "one party"]
-    assert (sums.verdict, sums.learns) == (
-        "does not stand",
-        "all 8 features of all other parties",
-    )
-    masked = [finding for (attack, _), finding in found.items() if attack.startswith("masked")]
-    by_kind = {finding.attack.split(", ")[1]: finding for finding in summarised(table)
-               if finding.attack.startswith("masked")}  # fmt: skip
-    assert masked
-    assert by_kind["masks in a ring"].verdict == "stands"
+    found = list(summarised(table))
+    assert len(found) == 5 + any(row.sees == LATE for row in table)
+    (sums,) = (finding for finding in found if finding.attack.startswith("the history of sums"))
+    assert (sums.who, sums.verdict) == ("one party", "does not stand")
+    assert sums.learns == "all 8 features of all other parties"
+    (ring,) = (finding for finding in found if finding.attack.endswith("masks in a ring"))
+    assert ring.verdict == "stands"
 
 
 @pytest.mark.filterwarnings("error")

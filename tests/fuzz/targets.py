@@ -29,7 +29,7 @@ from fedatlas.data.formats import read_raw
 from fedatlas.data.formats.clinical import CHANNELS
 from fedatlas.data.raw_files import verify
 from fedatlas.data.unpack import decompress_file, unpack_archive
-from fedatlas.evaluation.tables import ATTACKS_COLUMNS, read_attacks
+from fedatlas.evaluation.tables import PairRow, read_attacks
 from fedatlas.evaluation.verdicts import Verdict, read_verdicts, verdicts_to_csv
 from fedatlas.schema.claims import Effect
 from fedatlas.schema.experiment_files import load_experiments
@@ -427,7 +427,7 @@ def results(folder: Path) -> Case:
         for case in ("", "step 1")
     ]
     stream = io.StringIO()
-    csv.writer(stream).writerows([ATTACKS_COLUMNS, range(len(ATTACKS_COLUMNS))])
+    csv.writer(stream).writerows([PairRow._fields, range(len(PairRow._fields))])
     table = b"run,selected,seeds,diverged_seeds\na,yes,3,0\n"
 
     def case(name: str, seed: bytes, read: Callable[[Path], Any], tokens: Sequence[bytes]) -> Case:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
@@ -24,18 +24,8 @@ R = TypeVar("R")
 _REMEDY = "Name another file; if it is a result, move it away and run again."
 
 BUDGETS_FORMAT = "fedatlas budgets 2"
-#: Columns of the table of pairs of data sets, which `studies.privacy_audit` writes.
-ATTACKS_COLUMNS = (
-    *("run", "case", "samples", "drawn", "accounting", "claimed_epsilon", "pair_epsilon", "known"),
-    *("refuted_below", "refuted_above", "audited_epsilon", "detected", "mistaken", "runs"),
-    "verdict",
-)
-#: Columns of the table of leaks, which `studies.leaks` makes.
-LEAKS_COLUMNS = (
-    *("attack", "who", "learns", "assumes", "measured", "value", "paper_claim", "verdict"),
-)
 #: The verdict, in both tables, of what an attack refutes.
-REFUTED = "does not stand"
+REFUTED: Final = "does not stand"
 
 #: What attackers see.
 SHARES, SUMS, MASKED = "shares", "sums", "masked shares"
@@ -201,14 +191,57 @@ def budgets_of(budgets: xr.Dataset, run: str) -> list[xr.Dataset]:
     return cases
 
 
+class PairRow(NamedTuple):
+    """A row of the table of attacks: a run, a pair of data sets and an accounting.
+
+    case: the loss. samples, drawn: D and m. claimed_epsilon: by the accounting. pair_epsilon: that
+    of the pair. known: whether it is `exact` or `at least` that. refuted_below, refuted_above: the
+    curvatures from which on pairs of quadratic losses lose more than is claimed. audited_epsilon:
+    the lower bound that an attack shows, with the shares of runs that it detected and mistook.
+    """
+
+    run: str
+    case: str
+    samples: int
+    drawn: int
+    accounting: str
+    claimed_epsilon: float
+    pair_epsilon: float
+    known: str
+    refuted_below: float | None
+    refuted_above: float | None
+    audited_epsilon: float | None
+    detected: float | None
+    mistaken: float | None
+    runs: int | None
+    verdict: str
+
+
 def read_attacks(path: Path) -> list[dict[str, str]]:
     """Read the table of pairs of data sets."""
-    return read_rows(path, ATTACKS_COLUMNS)
+    return read_rows(path, PairRow._fields)
+
+
+class AttackResult(NamedTuple):
+    """One attack: who learns what, how well, and whether the paper's claim survives it.
+
+    assumes: what the attacker knows besides what it is sent; by the paper, passive parties do not
+    know the form of the loss. measured: what `value` is. Surviving one attack proves nothing.
+    """
+
+    attack: str
+    who: str
+    learns: str
+    assumes: str
+    measured: str
+    value: float
+    paper_claim: str
+    verdict: Literal["stands", "does not stand"]
 
 
 def read_leaks(path: Path) -> list[dict[str, str]]:
     """Read the table of leaks."""
-    return read_rows(path, LEAKS_COLUMNS)
+    return read_rows(path, AttackResult._fields)
 
 
 class RecoveryRow(NamedTuple):

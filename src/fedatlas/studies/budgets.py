@@ -85,9 +85,9 @@ def budgets_of_runs(specs: Sequence[RunSpec], study: BudgetStudy) -> xr.Dataset:
     first (whether the accounting is the run's first that the study does not leave out, see
     `DecentralisedAlgorithm.budgets`).
     """
-    rounds = max(spec.rounds for spec in specs)
+    horizons = np.arange(1, study.last_horizon + 1)
     unknown = Budget(*np.full((2, study.last_horizon), np.nan))
-    cases: list[dict[str, Any]] = []
+    cases = []
     for spec in specs:
         algorithm, context = _private(spec, study)
         kept = {
@@ -99,49 +99,31 @@ def budgets_of_runs(specs: Sequence[RunSpec], study: BudgetStudy) -> xr.Dataset:
         drift = _drift(spec)
         for place, (accounting, budget) in enumerate(kept.items()):
             final = by_horizon.get(accounting, unknown)
+            unfloored = final.epsilon * _floor(algorithm, accounting, study.last_horizon)
             cases.append(
-                {
-                    "run": spec.run,
-                    "accounting": accounting,
-                    "first": place == 0,
-                    "statement": algorithm.privacy_statement,
-                    "epsilon": budget.epsilon,
-                    "delta": budget.delta,
-                    "drift": drift,
-                    "final_epsilon": final.epsilon,
-                    "final_delta": final.delta,
-                    "unfloored_epsilon": final.epsilon
-                    * _floor(algorithm, accounting, study.last_horizon),
-                }
+                xr.Dataset(
+                    {
+                        "epsilon": ("iteration", budget.epsilon),
+                        "delta": ("iteration", budget.delta),
+                        "drift": ("iteration", drift),
+                        "final_epsilon": ("horizon", final.epsilon),
+                        "final_delta": ("horizon", final.delta),
+                        "unfloored_epsilon": ("horizon", unfloored),
+                    },
+                    coords={
+                        "run": spec.run,
+                        "accounting": accounting,
+                        "first": place == 0,
+                        "statement": algorithm.privacy_statement,
+                        "iteration": np.arange(1, spec.rounds + 1),
+                        "horizon": horizons,
+                    },
+                )
             )
     if not cases:
         raise FedatlasError("budgets: no run of the experiment accounts for privacy")
-
-    def column(name: str) -> list[Any]:
-        return [case[name] for case in cases]
-
-    def by_iteration(name: str) -> tuple[tuple[str, str], np.ndarray]:
-        rows = column(name)
-        lengths = [(0, rounds - len(row)) for row in rows]
-        padded = [np.pad(*each, constant_values=np.nan) for each in zip(rows, lengths, strict=True)]
-        return ("case", "iteration"), np.array(padded)
-
-    def of_horizon(name: str) -> tuple[tuple[str, str], np.ndarray]:
-        return ("case", "horizon"), np.array(column(name))
-
-    return xr.Dataset(
-        {name: by_iteration(name) for name in ("epsilon", "delta", "drift")}
-        | {
-            name: of_horizon(name) for name in ("final_epsilon", "final_delta", "unfloored_epsilon")
-        },
-        coords={name: ("case", column(name)) for name in ("run", "accounting", "first")}
-        | {
-            "statement": ("case", column("statement")),
-            "iteration": np.arange(1, rounds + 1),
-            "horizon": np.arange(1, study.last_horizon + 1),
-        },
-        attrs={"format": FORMAT, "samples": study.samples, "dimension": study.dimension},
-    )
+    budgets: xr.Dataset = xr.concat(cases, "case", coords="all", join="outer")
+    return budgets.assign_attrs(format=FORMAT, samples=study.samples, dimension=study.dimension)
 
 
 def tabulate_conditions(specs: Sequence[RunSpec], study: BudgetStudy) -> list[dict[str, object]]:

@@ -14,8 +14,7 @@ of one dominator with places dealt to parties at random every time; a group then
 share of sums that is the share of groups that unmask in one.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import combinations
 from pathlib import Path
@@ -23,7 +22,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from fedatlas.evaluation.tables import to_csv
+from fedatlas.evaluation.tables import REFUTED, AttackResult, to_csv
 from fedatlas.federations.vertical.secure_sum import (
     AggregationTree,
     Trees,
@@ -106,66 +105,6 @@ def labels_from_first_snapshot(
     return float(np.mean(np.abs(errors) <= _RECOVERED)), float(np.sqrt(np.mean(errors**2)))
 
 
-class Groups(NamedTuple):
-    """Numbers of groups of `size` colluders, and of those that unmask a share.
-
-    largest: the most shares that one group unmasks. example: the first group that unmasks a share,
-    such as "1 and 2 unmask 3 in sums of 0", or empty.
-    """
-
-    size: int
-    groups: int
-    unmasking: int
-    largest: int
-    example: str
-
-
-def collusion_table(parties: int, active: int = 1) -> list[Groups]:
-    """Numbers that groups of colluders unmask from the sums of all dominators.
-
-    Groups are of any size, or of 1 to 3 among more than 8 parties.
-    """
-    most = parties - 1 if parties <= _ALL_GROUPS else _LARGEST_GROUP
-    pairs = [two_trees(parties, root) for root in range(active)]
-    table = []
-    for size in range(1, most + 1):
-        unmasked = {
-            group: sorted({share for trees in pairs for share in collusion(trees, group).shares})
-            for group in combinations(range(parties), size)
-        }
-        found = {group: shares for group, shares in unmasked.items() if shares}
-        example = ""
-        if found:
-            group, shares = next(iter(found.items()))
-            (root, *_) = (r for r, pair in enumerate(pairs) if collusion(pair, group).shares)
-            example = f"{_listed(group)} unmask {_listed(shares)} in sums of {root}"
-        largest = max(len(shares) for shares in unmasked.values())
-        table.append(Groups(size, len(unmasked), len(found), largest, example))
-    return table
-
-
-def _listed(parties: Sequence[int]) -> str:
-    return " and ".join(str(party) for party in parties)
-
-
-@dataclass(frozen=True)
-class AttackResult:
-    """One attack: who learns what, how well, and whether the paper's claim survives it.
-
-    assumes: what the attacker knows besides what it is sent; by the paper, passive parties do not
-    know the form of the loss. measured: what `value` is. Surviving one attack proves nothing.
-    """
-
-    attack: str
-    who: str
-    learns: str
-    assumes: str
-    measured: str
-    value: float
-    paper_claim: str
-    verdict: Literal["stands", "does not stand"]
-
-
 def find_leaks(
     objective: LinearObjective,
     labels: np.ndarray,
@@ -181,7 +120,7 @@ def find_leaks(
     if loss is Loss.LOGISTIC:
         findings.append(_score_finding(trained, margins_trained))
     findings.append(_snapshot_finding(loss, derivatives(loss, margins_at_start, labels), labels))
-    return [*findings, *map(_collusion_finding, collusion_table(parties, active))]
+    return [*findings, *find_collusion(parties, active)]
 
 
 def _sign_finding(sent: np.ndarray, labels: np.ndarray) -> AttackResult:
@@ -231,25 +170,48 @@ def _snapshot_finding(loss: Loss, sent: np.ndarray, labels: np.ndarray) -> Attac
     )
 
 
-def _collusion_finding(table: Groups) -> AttackResult:
-    alone = table.size == 1
-    return AttackResult(
-        attack="what was seen of a secure sum",
-        who="one party alone" if alone else f"{table.size} colluding parties",
-        learns="another party's share w_ℓ·x_ℓ" + (f" ({table.example})" if table.unmasking else ""),
-        assumes="nothing" if alone else "what the others of the group were sent",
-        measured=f"share of the {table.groups} groups that can compute one, from the sums of any "
-        f"dominator (at most {table.largest} shares each)",
-        value=table.unmasking / table.groups,
-        paper_claim="Theorem 7: a party without allies cannot access another's share"
-        if alone
-        else "Theorem 7: allies may remove a mask; one share does not determine w_ℓ and x_ℓ",
-        verdict=_verdict(survives=not alone or table.unmasking == 0),
-    )
+def find_collusion(parties: int, active: int = 1) -> Iterator[AttackResult]:
+    """Shares of others that groups of colluders unmask from the sums of all dominators, by size.
+
+    Groups are of any size, or of 1 to 3 among more than 8 parties.
+    """
+    most = parties - 1 if parties <= _ALL_GROUPS else _LARGEST_GROUP
+    pairs = [two_trees(parties, root) for root in range(active)]
+    for size in range(1, most + 1):
+        unmasked = {  # group → root → shares
+            group: [collusion(trees, group).shares for trees in pairs]
+            for group in combinations(range(parties), size)
+        }
+        found = {group: shares for group, shares in unmasked.items() if any(shares)}
+        example = ""
+        if found:
+            group, shares = next(iter(found.items()))
+            root = next(root for root, own in enumerate(shares) if own)
+            told = _listed(sorted(frozenset().union(*shares)))
+            example = f" ({_listed(group)} unmask {told} in sums of {root})"
+        largest = max(len(frozenset().union(*shares)) for shares in unmasked.values())
+        alone = size == 1
+        yield AttackResult(
+            attack="what was seen of a secure sum",
+            who="one party alone" if alone else f"{size} colluding parties",
+            learns=f"another party's share w_ℓ·x_ℓ{example}",
+            assumes="nothing" if alone else "what the others of the group were sent",
+            measured=f"share of the {len(unmasked)} groups that can compute one, from the sums of "
+            f"any dominator (at most {largest} shares each)",
+            value=len(found) / len(unmasked),
+            paper_claim="Theorem 7: a party without allies cannot access another's share"
+            if alone
+            else "Theorem 7: allies may remove a mask; one share does not determine w_ℓ and x_ℓ",
+            verdict=_verdict(survives=not (alone and found)),
+        )
+
+
+def _listed(parties: Iterable[int]) -> str:
+    return " and ".join(map(str, parties))
 
 
 def _verdict(survives: bool) -> Literal["stands", "does not stand"]:
-    return "stands" if survives else "does not stand"
+    return "stands" if survives else REFUTED
 
 
 #: Ways to choose the trees of a sum.
@@ -376,30 +338,8 @@ def are_different(trees: Trees) -> bool:
 
 
 def exposes_a_share(trees: Trees) -> bool:
-    """Whether some party alone unmasks the share of another; as `collusion` says, but faster.
-
-    What one party is sent along a tree are sums over disjoint sets of parties. A combination of
-    masked ones is rid of its masks where sets of either tree have one union.
-    """
-    return any(_alone(trees, party) for party in range(trees[0].parties))
-
-
-def _alone(trees: Trees, party: int) -> bool:
-    masked, masks = (
-        [leaves for step, leaves in zip(tree.steps, tree.sent, strict=True) if step[0] == party]
-        for tree in trees
-    )
-    hidden = set(range(trees[0].parties)) - {party}
-    for part in masked:
-        union, grown = set[int](), set(part)
-        while union != grown:
-            union = grown
-            grown = union.union(*(other for other in (*masked, *masks) if union & other))
-        if union <= set().union(*masked) & set().union(*masks):
-            if len(union) == 1:
-                return True
-            hidden -= union
-    return len(hidden) == 1  # the sum of all shares is known
+    """Whether some party alone unmasks the share of another."""
+    return any(collusion(trees, {party}).shares for party in range(trees[0].parties))
 
 
 _Steps = tuple[tuple[int, int], ...]

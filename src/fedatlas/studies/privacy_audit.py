@@ -11,10 +11,10 @@ runs by their likelihood ratio, the strongest possible test.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from math import inf, log
+from math import log
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ from fedatlas.arithmetic.randomness import Draws, RoundRandom
 from fedatlas.arithmetic.samples import Clipping
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparison import CONFIDENCE
-from fedatlas.evaluation.tables import REFUTED, to_csv
+from fedatlas.evaluation.tables import REFUTED, PairRow, to_csv
 from fedatlas.federations.decentralised.graph import GraphCounters, Links
 from fedatlas.files import write_text
 from fedatlas.privacy.accountants import PrivacyContext, smooth_lemma_2
@@ -48,12 +48,10 @@ _QUANTILES = np.linspace(0.01, 0.9999, 200)
 class Attack(NamedTuple):
     """The outcome of one attack.
 
-    claimed: see `claimed_epsilon`. lower_bound: of the true ε, 0
-    if the attack shows nothing. detected, mistaken: shares of runs on the first and on the second
-    data set that the attacker assigns to the first.
+    lower_bound: of the true ε, 0 if the attack shows nothing. detected, mistaken: shares of runs on
+    the first and on the second data set that the attacker assigns to the first.
     """
 
-    claimed: dict[str, float]
     lower_bound: float
     detected: float
     mistaken: float
@@ -99,9 +97,6 @@ def attack(
     Raises FedatlasError if the likelihood is unknown: a form that reuses its samples must draw all
     of them every time.
     """
-    if not algorithm.scheme.tracker_noise(algorithm.horizon).min() > 0:
-        raise FedatlasError("privacy_audit: without noise there is nothing to attack: state some")
-    context = PrivacyContext(samples, 1, states, trackers)
     provable = algorithm.form == "provable"
     drawn = algorithm.scheme.steps(algorithm.horizon).samples
     if not provable and drawn != samples:
@@ -115,14 +110,13 @@ def attack(
     centres[0, 0, 0] = algorithm.gradient_bound / 2
     worlds = [_TinyProblem(each, curvature, runs) for each in centres]
     training = _Training(algorithm, states, trackers)
-    ratios = []
-    for number, world in enumerate(worlds):
-        tape = training.tape(world, iterations, [seed, number])
-        evidence = training.of_fresh_samples if provable else training.of_replays
-        # Rounding errors also distinguish the data sets, but they are not under attack.
-        ratios.append(evidence(tape, worlds).round(_DECIMALS))
-    claimed = claimed_epsilon(algorithm, context, iterations, abs(curvature))
-    return Attack(claimed, *_lower_bound(ratios[0], ratios[1], confidence))
+    evidence = training.of_fresh_samples if provable else training.of_replays
+    # Rounding errors also distinguish the data sets, but they are not under attack.
+    first, second = (
+        evidence(training.releases(world, iterations, [seed, number]), worlds).round(_DECIMALS)
+        for number, world in enumerate(worlds)
+    )
+    return _lower_bound(first, second, confidence)
 
 
 class _Release(NamedTuple):
@@ -172,27 +166,21 @@ class _TinyProblem:
         return np.asarray(each.mean(axis=-1))
 
 
-class _Tape:
-    """All releases of a training, in order; a replaying tape sends what another recorded."""
-
-    def __init__(self, replayed: "_Tape | None" = None) -> None:
-        self.releases: list[_Release] = []
-        self._replayed = replayed
-
-    def add(self, exact: np.ndarray, sent: np.ndarray, scale: float) -> np.ndarray:
-        if self._replayed is not None:
-            sent = self._replayed.releases[len(self.releases)].sent
-        self.releases.append(_Release(sent, exact, scale))
-        return sent
-
-
 class _TapedLinks(Links):
-    def __init__(self, weights: np.ndarray, tape: _Tape) -> None:
+    """Links that add to a list of releases, and send what a list of earlier ones says, if any."""
+
+    def __init__(
+        self, weights: np.ndarray, releases: list[_Release], replayed: Sequence[_Release]
+    ) -> None:
         super().__init__(weights, np.asarray, Draws(), GraphCounters())
-        self._tape = tape
+        self._releases, self._replayed = releases, replayed
 
     def release(self, values: Any, scale: float, random: RoundRandom) -> Any:
-        return self._tape.add(values, super().release(values, scale, random), scale)
+        sent = super().release(values, scale, random)
+        if self._replayed:
+            sent = self._replayed[len(self._releases)].sent
+        self._releases.append(_Release(sent, values, scale))
+        return sent
 
 
 @dataclass(frozen=True)
@@ -203,27 +191,34 @@ class _Training:
     states: np.ndarray
     trackers: np.ndarray
 
-    def tape(
-        self, problem: Any, iterations: int, seed: list[int], replayed: _Tape | None = None
-    ) -> _Tape:
-        """The releases of a training from 0."""
-        tape = _Tape(replayed)
+    def releases(
+        self,
+        problem: Any,
+        iterations: int,
+        seed: Sequence[int] = (0, 0),
+        replayed: Sequence[_Release] = (),
+    ) -> list[_Release]:
+        """The releases of a training from 0, in order."""
+        releases: list[_Release] = []
         network: Any = SimpleNamespace(
-            states=_TapedLinks(self.states, tape),
-            trackers=_TapedLinks(self.trackers, tape),
+            states=_TapedLinks(self.states, releases, replayed),
+            trackers=_TapedLinks(self.trackers, releases, replayed),
             draws=Draws(),
         )
         random = RoundRandom(int(np.random.SeedSequence(seed).generate_state(1)[0]))
-        start = np.zeros((problem.agents, problem.dimension))
-        state = self.algorithm.start(problem, network, start)
+        state = self.algorithm.start(
+            problem, network, np.zeros((problem.agents, problem.dimension))
+        )
         for k in range(iterations):
             state = self.algorithm.round(state, problem, network, random.at(k))
-        return tape
+        return releases
 
-    def of_replays(self, tape: _Tape, worlds: Sequence[_TinyProblem]) -> np.ndarray:
+    def of_replays(
+        self, releases: Sequence[_Release], worlds: Sequence[_TinyProblem]
+    ) -> np.ndarray:
         """(runs,) log-likelihood ratios of what was sent; all other states are recomputed."""
-        iterations = len(tape.releases) // 2
-        replays = [self.tape(world, iterations, [0, 0], tape).releases for world in worlds]
+        iterations = len(releases) // 2
+        replays = [self.releases(world, iterations, replayed=releases) for world in worlds]
         return np.sum(
             [
                 (np.abs(first.sent - second.exact) - np.abs(first.sent - first.exact)).sum(axis=0)
@@ -233,7 +228,9 @@ class _Training:
             axis=0,
         )
 
-    def of_fresh_samples(self, tape: _Tape, worlds: Sequence[_TinyProblem]) -> np.ndarray:
+    def of_fresh_samples(
+        self, releases: Sequence[_Release], worlds: Sequence[_TinyProblem]
+    ) -> np.ndarray:
         """(runs,) log-likelihood ratios where every release depends on samples of its own.
 
         A release is a number that follows from earlier releases, plus the gradient of one of the
@@ -241,11 +238,11 @@ class _Training:
         """
         # Gradients of 0 leave in trackers only what follows from releases.
         known = _TinyProblem(np.zeros_like(worlds[0].centres), 0.0, worlds[0].dimension)
-        replay = self.tape(known, len(tape.releases), [0, 0], tape)
+        replay = self.releases(known, len(releases), replayed=releases)
         size = self.algorithm.scheme.steps(self.algorithm.horizon).samples
         clipping = self.algorithm.clipping_rule
         total = np.zeros(known.dimension)
-        for release, points in zip(replay.releases, known.points, strict=False):
+        for release, points in zip(replay, known.points, strict=False):
             rest = release.sent - release.exact
             densities = [
                 sum(
@@ -258,9 +255,7 @@ class _Training:
         return total
 
 
-def _lower_bound(
-    first: np.ndarray, second: np.ndarray, confidence: float
-) -> tuple[float, float, float]:
+def _lower_bound(first: np.ndarray, second: np.ndarray, confidence: float) -> Attack:
     """A lower bound of ε, and the shares of runs on either data set above the threshold.
 
     first, second: (runs,) the attacker's scores. P(score > t) of the two differ by e^ε at most.
@@ -274,7 +269,7 @@ def _lower_bound(
     detected, mistaken = first[half:] > threshold, second[half:] > threshold
     hits, misses = (part.sum(keepdims=True) for part in (detected, mistaken))
     (bound,) = _bounds(hits, misses, len(detected), confidence)
-    return bound, float(detected.mean()), float(mistaken.mean())
+    return Attack(bound, float(detected.mean()), float(mistaken.mean()))
 
 
 def _bounds(hits: np.ndarray, misses: np.ndarray, runs: int, confidence: float) -> list[float]:
@@ -288,52 +283,20 @@ def _bounds(hits: np.ndarray, misses: np.ndarray, runs: int, confidence: float) 
     low = np.where(hits > 0, beta.ppf(error, np.maximum(hits, 1), runs - hits + 1), 0.0)
     left = np.maximum(runs - misses, 1)
     high = np.where(misses < runs, beta.ppf(1 - error, misses + 1, left), 1.0)
-
-    def bound(low: float, high: float) -> float:
-        if low <= 0:
-            return 0.0
-        return max(0.0, log(low / high)) if high > 0 else inf
-
-    return [bound(*both) for both in zip(low.tolist(), high.tolist(), strict=True)]
+    both = zip(low.tolist(), high.tolist(), strict=True)
+    return [max(0.0, log(below / above)) if below > 0 else 0.0 for below, above in both]
 
 
 _REMARK_4, _SMOOTHNESS_OF_REMARK_4 = "x² + 3 sin² x", 8.0
 _FAR = 50.0  # curvatures are looked for up to this times 1/γ, where all but the provable form fail
 
 
-@dataclass(frozen=True)
-class PairRow:
-    """A row of the table: a run, a pair of data sets and an accounting.
-
-    case: the loss. samples, drawn: D and m. claimed_epsilon: by the accounting. pair_epsilon: that
-    of the pair. known: whether it is `exact` or `at least` that. refuted_below, refuted_above: the
-    curvatures from which on pairs of quadratic losses lose more than is claimed. audited_epsilon:
-    the lower bound that an attack shows, with the shares of runs that it detected and mistook.
-    """
-
-    run: str
-    case: str
-    samples: int
-    drawn: int
-    accounting: str
-    claimed_epsilon: float
-    pair_epsilon: float
-    known: str
-    refuted_below: float | None
-    refuted_above: float | None
-    audited_epsilon: float | None
-    detected: float | None
-    mistaken: float | None
-    runs: int | None
-    verdict: str
-
-
-def tabulate_pairs(specs: Sequence[RunSpec], study: PrivacyAudit) -> list[dict[str, object]]:
+def tabulate_pairs(specs: Sequence[RunSpec], study: PrivacyAudit) -> list[PairRow]:
     """A row for each run, loss and accounting, the first accounting of a run first.
 
     A claim below the pair's ε `does not stand`; others are `not refuted`: the pair is one of many.
     """
-    return [asdict(row) for spec in specs for row in _Audit(spec, study).rows()]
+    return [row for spec in specs for row in _Audit(spec, study).rows()]
 
 
 class _Audit:
@@ -449,4 +412,4 @@ def _above(claimed: float) -> float:
 
 def attack_budgets(privacy_audit: PrivacyAudit, runs: list[RunSpec], output: Path) -> None:
     """Hold what runs claim of privacy against pairs of data sets of a tiny problem."""
-    write_text(output, to_csv(tabulate_pairs(runs, privacy_audit)))
+    write_text(output, to_csv([row._asdict() for row in tabulate_pairs(runs, privacy_audit)]))

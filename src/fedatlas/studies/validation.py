@@ -7,11 +7,11 @@ is fitted to these times. Nothing else is fitted. Every run starts at w = 0.
 A round ends with nothing under way, as processes end it; here the simulation rests then, too.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,11 +32,11 @@ from fedatlas.federations.vertical.problem import (
 from fedatlas.federations.vertical.shards import PartySamples, read_party_shards
 from fedatlas.files import canonical_json, write_text
 from fedatlas.schema.models import read_json
-from fedatlas.schema.network_model import NetworkModel
 from fedatlas.schema.studies import PartyValidation
 
 #: Of the fall of the objective, how much a run must reach; both backends the same value.
 _SHARE_OF_FALL = 0.8
+FORMS = "asynchronous", "synchronous"
 _WARM_UP = 20  # updates that do not count
 
 
@@ -84,6 +84,11 @@ class Pair:
     simulated: Run
 
     @property
+    def form(self) -> str:
+        """One of `FORMS`."""
+        return FORMS[self.synchronous]
+
+    @property
     def times(self) -> tuple[float, float]:
         """Seconds to a share of the fall that both reach, real and simulated."""
         lowest = max(run.objective[-1] for run in (self.real, self.simulated))
@@ -92,16 +97,19 @@ class Pair:
         return self.real.seconds_to(target), self.simulated.seconds_to(target)
 
 
-@dataclass(frozen=True)
-class Compared:
-    """One quantity, real and simulated; relative_error: of the simulation."""
+class Compared(NamedTuple):
+    """One quantity, real and simulated."""
 
     quantity: str
     parties: int
     form: str
     real: float
     simulated: float
-    relative_error: float
+
+    @property
+    def relative_error(self) -> float:
+        """Of the simulation."""
+        return self.simulated / self.real - 1 if self.real else float("nan")
 
 
 def compare_backends(folders: Sequence[Path], study: PartyValidation) -> list[Pair]:
@@ -113,7 +121,7 @@ def compare_backends(folders: Sequence[Path], study: PartyValidation) -> list[Pa
             raise FedatlasError(f"{folder}: holds no shards of two or more parties")
         files = shard_files(folder, parties)
         data = read_party_shards(files)
-        with _processes(files) as group:
+        with closing(PartyGroup(files)) as group:
             pairs += [_pair(group, data, study, synchronous) for synchronous in (False, True)]
     return pairs
 
@@ -122,28 +130,26 @@ def tabulate(pairs: Sequence[Pair]) -> list[Compared]:
     """Times, staleness, and what follows of them: speed-up from the fewest parties, and ratios."""
     rows = []
     for pair in pairs:
-        form = "synchronous" if pair.synchronous else "asynchronous"
         both = pair.real, pair.simulated
-        whole = [run.seconds[-1] for run in both]
-        rows.append(_row("seconds of all rounds", pair.parties, form, *whole))
-        rows.append(_row("seconds to the target", pair.parties, form, *pair.times))
-        for name in ("read_delay", "update_delay"):
-            delays = [getattr(run, name) for run in both]
-            rows.append(_row(f"mean {name.replace('_', ' ')}", pair.parties, form, *delays))
-    by_form = {(pair.parties, pair.synchronous): pair.times for pair in pairs}
-    counts = sorted({pair.parties for pair in pairs})
-    for synchronous in (False, True):
-        form = "synchronous" if synchronous else "asynchronous"
-        first = by_form[counts[0], synchronous]
-        for parties in counts[1:]:
-            own = by_form[parties, synchronous]
-            speed_up = [a / b for a, b in zip(first, own, strict=True)]
-            rows.append(_row(f"speed-up from {counts[0]} parties", parties, form, *speed_up))
-    for parties in counts:
-        ratios = [
-            a / b for a, b in zip(by_form[parties, False], by_form[parties, True], strict=True)
+        quantities = {
+            "seconds of all rounds": [run.seconds[-1] for run in both],
+            "seconds to the target": pair.times,
+            "mean read delay": [run.read_delay for run in both],
+            "mean update delay": [run.update_delay for run in both],
+        }
+        rows += [
+            Compared(name, pair.parties, pair.form, *values) for name, values in quantities.items()
         ]
-        rows.append(_row("time asynchronous / synchronous", parties, "both", *ratios))
+    times = {(pair.form, pair.parties): np.array(pair.times) for pair in pairs}
+    counts = sorted({pair.parties for pair in pairs})
+    for form in FORMS:
+        for parties in counts[1:]:
+            speed_up = times[form, counts[0]] / times[form, parties]
+            name = f"speed-up from {counts[0]} parties"
+            rows.append(Compared(name, parties, form, *speed_up.tolist()))
+    for parties in counts:
+        ratio = times[FORMS[0], parties] / times[FORMS[1], parties]
+        rows.append(Compared("time asynchronous / synchronous", parties, "both", *ratio.tolist()))
     return rows
 
 
@@ -168,20 +174,6 @@ def read_pairs(path: Path) -> list[Pair]:
         raise FedatlasError(f"{path}: holds no curves of validate-parties") from None
 
 
-def _row(quantity: str, parties: int, form: str, real: float, simulated: float) -> Compared:
-    error = simulated / real - 1 if real else float("nan")
-    return Compared(quantity, parties, form, real, simulated, error)
-
-
-@contextmanager
-def _processes(files: Sequence[Path]) -> Iterator[PartyGroup]:
-    group = PartyGroup(files)
-    try:
-        yield group
-    finally:
-        group.close()
-
-
 def _pair(group: PartyGroup, data: PartySamples, study: PartyValidation, synchronous: bool) -> Pair:
     """One form of the method, by processes and then simulated."""
     active = int(data.metadata["partition"]["active"])
@@ -192,60 +184,53 @@ def _pair(group: PartyGroup, data: PartySamples, study: PartyValidation, synchro
     group.set_up(study.objective, study.network)
     start = np.zeros(problem.dimension)
 
-    real = ProcessNetwork(group, data.train.starts, active, problem.samples, ProcessCounters())
-    real.dominated_updates(real.start(start), rule, drawn[0, :_WARM_UP])
-    state = real.start(start)
-    seconds, values = [0.0], [problem.measure(start)["objective"]]
+    processes = ProcessNetwork(group, data.train.starts, active, problem.samples, ProcessCounters())
+    processes.dominated_updates(processes.start(start), rule, drawn[0, :_WARM_UP])
+    state = processes.start(start)
+    curve = [(0.0, problem.measure(start)["objective"])]
     for samples in drawn:
-        state = real.dominated_updates(state, rule, samples)
-        seconds.append(state.elapsed)
-        values.append(problem.measure(state.x)["objective"])
+        state = processes.dominated_updates(state, rule, samples)
+        curve.append((state.elapsed, problem.measure(state.x)["objective"]))
     measured = state.measured
-    delays = measured.delays[DELAYS.index("sum")]
-    by_processes = Run(
-        *(tuple(seconds), tuple(values), tuple(np.trim_zeros(delays, "b").tolist())),
-        *(measured.mean("read"), measured.mean("update")),
-    )
+    delays = np.trim_zeros(measured.delays[DELAYS.index("sum")], "b")
+    real = Run(*_columns(curve, delays), measured.mean("read"), measured.mean("update"))
+
     widths = np.diff(data.train.starts).astype(np.float64)
     model = fitted_network(measured, widths, study.network.threads)
-    simulated = _simulated(data, problem, study, active, rule, drawn, model)
-    fitted = model.model_dump(mode="json")
-    kept = {
-        kind: [own[np.isfinite(own)].tolist() for own in of_kind]
-        for kind, of_kind in zip(TIMED, measured.seconds, strict=True)
-    }
-    return Pair(group.parties, synchronous, group.carrier, fitted, kept, by_processes, simulated)
-
-
-def _simulated(
-    data: PartySamples,
-    problem: PartyProblem,
-    study: PartyValidation,
-    active: int,
-    rule: UpdateRule,
-    drawn: np.ndarray,
-    model: NetworkModel,
-) -> Run:
-    """The same run in a simulated network, one dominated update at a time."""
     counters = PartyCounters()
     network = PartyNetwork(data.train, study.objective, active, model, counters, study.seed)
-    state = network.start(np.zeros(problem.dimension))
-    seconds, values = [0.0], [problem.measure(state.x)["objective"]]
-    lacked, before = [], 0.0
+    simulation = network.start(start)
+    curve, lacked, before = curve[:1], [], 0.0
     for samples in drawn:
-        for sample in samples:
-            state = network.dominated_updates(state, rule, np.array([sample]))
-            now = float(state.tally.values[at.READ_DELAYS])
+        for sample in samples:  # one at a time, to see how many updates each lacked
+            simulation = network.dominated_updates(simulation, rule, np.array([sample]))
+            now = float(simulation.tally.values[at.READ_DELAYS])
             lacked.append(round(now - before))
             before = now
-        state = network.barrier(state, rule)
-        state.queues.begin[:] = state.tally.values[at.LAST_SUM]  # all begin anew
-        values.append(problem.measure(state.x)["objective"])
-        seconds.append(counters.simulated_time)
-    return Run(
-        *(tuple(seconds), tuple(values), tuple(np.bincount(lacked).tolist())),
-        *(counters.read_delay_mean, counters.update_delay_mean),
+        simulation = network.barrier(simulation, rule)
+        simulation.queues.begin[:] = simulation.tally.values[at.LAST_SUM]  # all begin anew
+        curve.append((counters.simulated_time, problem.measure(simulation.x)["objective"]))
+    means = counters.read_delay_mean, counters.update_delay_mean
+    return Pair(
+        parties=group.parties,
+        synchronous=synchronous,
+        carrier=group.carrier,
+        fitted=model.model_dump(mode="json"),
+        measured={
+            kind: [own[np.isfinite(own)].tolist() for own in of_kind]
+            for kind, of_kind in zip(TIMED, measured.seconds, strict=True)
+        },
+        real=real,
+        simulated=Run(*_columns(curve, np.bincount(lacked)), *means),
     )
+
+
+def _columns(
+    curve: list[tuple[float, float]], delays: np.ndarray
+) -> tuple[tuple[float, ...], tuple[float, ...], tuple[int, ...]]:
+    """Seconds, objectives and delays of a run."""
+    seconds, objective = zip(*curve, strict=True)
+    return seconds, objective, tuple(delays.tolist())
 
 
 def validate_parties(
@@ -258,7 +243,10 @@ def validate_parties(
     """
     folders = list(dict.fromkeys(file.parent for file in shards))
     pairs = compare_backends(folders, validation)
-    write_text(output, to_csv([asdict(row) for row in tabulate(pairs)]))
+    write_text(
+        output,
+        to_csv([row._asdict() | {"relative_error": row.relative_error} for row in tabulate(pairs)]),
+    )
     write_text(curves, canonical_json([asdict(pair) for pair in pairs]))
     last = max((pair for pair in pairs if not pair.synchronous), key=lambda pair: pair.parties)
     write_text(times, to_csv(single_times(last)))
