@@ -106,15 +106,8 @@ class Recursion:
         """ρ_A."""
         return float(np.abs(np.linalg.eigvals(self.transfer)).max())
 
-    def after(self, iterations: int) -> float:
-        """The bound of E‖∇F(x_i)‖² after so many iterations."""
-        state = self.start
-        for _ in range(iterations):
-            state = self.transfer @ state + self.added
-        return float(self.weights @ state)
-
     def geometric(self) -> tuple[float, float, float]:
-        """(start, ρ, floor) with `after(k)` ≤ start · ρ^k + floor for all k; needs ρ_A < 1.
+        """(start, ρ, floor) with weights · V_k ≤ start · ρ^k + floor for all k; needs ρ_A < 1.
 
         By the left Perron vector r > 0: weights ≤ c r, and r·V shrinks by ρ_A; the floor is exact.
         """
@@ -270,13 +263,8 @@ def _theorem(
     printed: bool,
 ) -> Theorem:
     steps = method.scheme.steps(method.horizon)
-    noises = [
-        float(scales.max())
-        for scales in (
-            method.scheme.state_noise(method.horizon),
-            method.scheme.tracker_noise(method.horizon),
-        )
-    ]
+    scheme, horizon = method.scheme, method.horizon
+    noises = [float(of(horizon).max()) for of in (scheme.state_noise, scheme.tracker_noise)]
 
     def contracts(step: float) -> bool:
         """Whether ρ_A < 1 at this γ."""

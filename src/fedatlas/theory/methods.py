@@ -30,35 +30,32 @@ AnyConstants: TypeAlias = (
     Constants | PartyConstants | AgentConstants | TierConstants | MinMaxConstants
 )
 
-_OF_CLIENTS: dict[type, Callable[[Any, Constants, Course], list[Theorem]]] = {
-    FedPage: horizontal.theorems_of_fedpage,
-    Scaffold: horizontal.theorems_of_scaffold,
-}
-#: On strongly convex objectives, and on others.
-_OF_PARTIES: dict[type, tuple[Callable[[Any, PartyConstants, Course], list[Theorem]], ...]] = {
-    Vfb2Sgd: (vfb2_convex.theorem_1, vfb2_nonconvex.theorem_4),
-    Vfb2Svrg: (vfb2_convex.theorem_2, vfb2_nonconvex.theorem_5),
-    Vfb2Saga: (vfb2_convex.theorem_3, vfb2_nonconvex.theorem_6),
-}
+
+def _by_convexity(
+    convex: Callable[[Any, PartyConstants, Course], list[Theorem]],
+    nonconvex: Callable[[Any, PartyConstants, Course], list[Theorem]],
+) -> Callable[[Any, PartyConstants, Course], list[Theorem]]:
+    return lambda method, constants, course: (nonconvex if constants.convexity is None else convex)(
+        method, constants, course
+    )
 
 
-#: Constants of one paper's problem → its method, and what is known of it.
-_OF_ONE: dict[type, tuple[type, Callable[[Any, Any, Course], list[Theorem]]]] = {
-    AgentConstants: (DpGradientTracking, dp_gradient_tracking.theorems),
-    TierConstants: (Tdcd, tdcd.theorems),
-    MinMaxConstants: (Fmgda, fmgda.theorems),
+#: A method → what its theorems know of a problem, and they, by what they ask for.
+_THEOREMS: dict[type, tuple[type, Callable[[Any, Any, Course], list[Theorem]]]] = {
+    FedPage: (Constants, horizontal.theorems_of_fedpage),
+    Scaffold: (Constants, horizontal.theorems_of_scaffold),
+    Vfb2Sgd: (PartyConstants, _by_convexity(vfb2_convex.theorem_1, vfb2_nonconvex.theorem_4)),
+    Vfb2Svrg: (PartyConstants, _by_convexity(vfb2_convex.theorem_2, vfb2_nonconvex.theorem_5)),
+    Vfb2Saga: (PartyConstants, _by_convexity(vfb2_convex.theorem_3, vfb2_nonconvex.theorem_6)),
+    DpGradientTracking: (AgentConstants, dp_gradient_tracking.theorems),
+    Tdcd: (TierConstants, tdcd.theorems),
+    Fmgda: (MinMaxConstants, fmgda.theorems),
 }
 
 
 def theorems_on(method: Any, constants: AnyConstants, course: Course) -> list[Theorem]:
     """The theorems on a run of a method; none on methods without any here."""
-    if type(constants) in _OF_ONE:
-        own, theorems = _OF_ONE[type(constants)]
-        return theorems(method, constants, course) if isinstance(method, own) else []
-    if isinstance(constants, Constants):
-        of_clients = _OF_CLIENTS.get(type(method))
-        return of_clients(method, constants, course) if of_clients else []
-    if not isinstance(constants, PartyConstants) or type(method) not in _OF_PARTIES:
+    known, theorems = _THEOREMS.get(type(method), (type(None), None))
+    if theorems is None or not isinstance(constants, known):
         return []
-    convex, nonconvex = _OF_PARTIES[type(method)]
-    return (nonconvex if constants.convexity is None else convex)(method, constants, course)
+    return theorems(method, constants, course)
