@@ -20,7 +20,6 @@ Nothing here is random: every draw is an argument.
 
 All agents move at once: iteration k reads only values of index k. Every method returns the list
 of its `Point`s 0, ..., T for T iterations. DP-GT counts k = 0, ..., K, so there T = K + 1.
-``method.points(...)`` yields the same points one by one, for runs too long to keep.
 """
 
 from __future__ import annotations
@@ -61,13 +60,12 @@ class Point:
 
 
 def listed(method: Callable[..., Iterator[Point]]) -> Callable[..., list[Point]]:
-    """The method with its points in a list; its attribute ``points`` yields them one by one."""
+    """The method with its points in a list."""
 
     @functools.wraps(method)
     def whole(*arguments, **named):
         return list(method(*arguments, **named))
 
-    whole.points = method
     return whole
 
 

@@ -530,17 +530,22 @@ SMALL_STEPS = {"samples": 6, "alpha": 0.5, "beta": 0.3, "gamma": 0.02}
 @pytest.mark.parametrize("form", LOOPS)
 def test_without_noise_agents_meet_at_the_optimum_unless_the_form_is_literal(form):
     toy = Toy("ridge_regression", np.full(AGENTS, 6))
-    # Of the mean of (aᵀx − b)², and 0.1 ‖x‖².
-    hessian = 2 * toy.a.T @ toy.a / len(toy.b) + 0.2 * np.eye(FEATURES)
-    optimum = np.linalg.solve(hessian, 2 * toy.a.T @ toy.b / len(toy.b))
+    # DP-1: (6) weighs agents by the left null vector of the row Laplacian of C.
+    v = left_null_vector(C) if form == "literal" else np.ones(AGENTS)
+
+    def optimum(weights: np.ndarray) -> np.ndarray:
+        """Of the weighted mean of (aᵀx − b)², and 0.1 ‖x‖²."""
+        share = np.repeat(weights / weights.sum(), 6) / 6
+        hessian = 2 * toy.a.T @ (share[:, None] * toy.a) + 0.2 * np.eye(FEATURES)
+        return np.linalg.solve(hessian, 2 * toy.a.T @ (share * toy.b))
+
     method = noisy(form, 0, 0, **SMALL_STEPS).model_copy(update={"clipping": "none"})
     run = Run(method, toy, GivenDraws(toy)).rounds(2500)
     x = run.state.x
     np.testing.assert_allclose(x, run.states[-2].x, atol=1e-12)  # at rest
-    if form == "literal":
-        assert np.linalg.norm(x - optimum, axis=1).min() > 0.1
-    else:
-        np.testing.assert_allclose(x, np.tile(optimum, (AGENTS, 1)), atol=1e-9)
+    np.testing.assert_allclose(x, np.tile(optimum(v), (AGENTS, 1)), atol=1e-9)
+    missed = np.linalg.norm(optimum(v) - optimum(np.ones(AGENTS)))
+    assert (missed > 0.1) == (form == "literal")
 
 
 # ------------------------------------------------------------------------------------- reductions

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import sys
 from pathlib import Path
 from subprocess import CalledProcessError
@@ -15,13 +14,6 @@ from fedatlas.errors import FedatlasError
 from fedatlas.plan.checks import LONGEST_NAME, check_name
 from fedatlas.plan.rules import CALL
 from fedatlas.schema.partitions import TieredPartition
-
-RULES = Path(__file__).parents[1] / "rules"
-
-
-def test_arguments_of_steps_pass_through_pipes():
-    for file in RULES.glob("*.smk"):
-        assert set(re.findall(r"shell:\n +(.*)\n", file.read_text())) <= {"STEP", "STEP_ALOUD"}
 
 
 def test_a_step_takes_more_than_linux_passes_as_arguments(tmp_path, monkeypatch):

@@ -265,12 +265,28 @@ def test_full_batches(name, workers, q):
     assert_replayed(Run(build(name, local_steps=q), Toy(workers)).rounds(5))
 
 
+# Options, rounds, and stages with the share of the steps; by default they grow and decay by 3.
+IN_STAGES = [
+    ({"stage_growth": 1.5, "step_decay": 2}, 5, [(2, 1.0), (3, 0.5)]),
+    ({"batch_size": 3}, 8, [(2, 1.0), (6, 1 / 3)]),
+    ({"batch_size": 3, "stage_growth": 2}, 6, [(2, 1.0), (4, 1 / 3)]),
+    (
+        {"batch_size": 3, "first_stage_rounds": 1, "stage_growth": 1, "step_decay": 1},
+        *(4, [(1, 1.0)] * 4),
+    ),
+]
+
+
 @pytest.mark.parametrize("name", STAGED)
 @pytest.mark.parametrize("workers", [1, 4])
 @pytest.mark.parametrize("q", [1, 3])
-def test_full_batches_in_stages(name, workers, q):
-    method = build(name, local_steps=q, first_stage_rounds=2, stage_growth=1.5, step_decay=2)
-    assert_replayed(Run(method, Toy(workers)).rounds(5), stages=[(2, 1.0), (3, 0.5)])
+@pytest.mark.parametrize(("options", "rounds", "stages"), IN_STAGES)
+def test_stages(name, workers, q, options, rounds, stages):
+    """CODA with its dual restart, CODA+ without; a run may end within a stage."""
+    method = build(name, **{"local_steps": q, "first_stage_rounds": 2} | options)
+    run = Run(method, Toy(workers), seed=2).rounds(rounds)
+    assert_replayed(run, stages)
+    assert_same(Run(method, Toy(workers), seed=2).rounds(3).trace, run.trace[:4], 1e-15)
 
 
 @pytest.mark.parametrize("name", STAGED)
@@ -328,29 +344,6 @@ def test_minibatches(name, workers, q):
     # Every round draws anew.
     first, second = (run.draws[number][-1].rows for number in (1, 2))
     assert not np.array_equal(first, second)
-
-
-@pytest.mark.parametrize("name", STAGED)
-@pytest.mark.parametrize("q", [1, 3])
-def test_minibatches_in_two_stages(name, q):
-    """With the default growth and decay; CODA with its dual restart, CODA+ without."""
-    method = build(name, local_steps=q, batch_size=3, first_stage_rounds=2)
-    run = Run(method, Toy(), seed=2).rounds(8)
-    assert_replayed(run, stages=[(2, 1.0), (6, 1 / 3)])
-
-
-@pytest.mark.parametrize("name", STAGED)
-def test_stages_of_one_round(name):
-    method = build(name, first_stage_rounds=1, stage_growth=1, step_decay=1, batch_size=3)
-    assert_replayed(Run(method, Toy()).rounds(4), stages=[(1, 1.0)] * 4)
-
-
-@pytest.mark.parametrize("name", STAGED)
-def test_a_run_may_end_within_a_stage(name):
-    method = build(name, first_stage_rounds=2, stage_growth=2, step_decay=3, batch_size=3)
-    long = Run(method, Toy()).rounds(6)
-    assert_replayed(long, stages=[(2, 1.0), (4, 1 / 3)])
-    assert_same(Run(method, Toy()).rounds(4).trace, long.trace[:5], 1e-15)
 
 
 def test_coda_restarts_from_a_sample_of_scores():
@@ -620,41 +613,6 @@ def test_full_batches_and_q_1_descend_and_ascend_the_mean(name):
         g_theta, g_w = (sum(part) / toy.workers for part in zip(*of_workers, strict=True))
         trace.append((theta - 0.3 * g_theta, w + 0.2 * g_w))
     assert_same(run.trace, trace)
-
-
-# ------------------------------------------------------------- the reference, by hand
-
-
-def test_momentum_by_hand_on_one_number():
-    """f = theta²/2 + theta w - w²/2 for one client, q = 1, rho = 1/4, steps 1/2: three steps."""
-
-    def gradient(i, theta, w, k):
-        return theta + w, float(theta[0]) - w
-
-    run = reference.momentum_local_sgda(
-        gradient, np.array([2.0]), 0.0, 1, 3, primal_step=0.5, dual_step=0.5, rho=0.25, q=1
-    )
-    # d = (2, 2); to (1, 1); gradients (2, 0); d = 3/4 (2, 2) + 1/4 (2, 0) = (2, 1.5).
-    # To (0, 1.75); gradients (1.75, -1.75); d = 3/4 (2, 1.5) + 1/4 (1.75, -1.75).
-    expected = [(2.0, 0.0), (1.0, 1.0), (0.0, 1.75), (-0.96875, 2.09375)]
-    assert [(theta[0], w) for theta, w in run] == expected
-
-
-def test_control_variates_remove_the_drift_of_different_clients():
-    """Full gradients of quadratics with different curvature: only CODASCA reaches the saddle."""
-    curvature, shift = [1.0, 4.0], [np.array([1.0]), np.array([-2.0])]
-
-    def gradient(i, theta, w, k):
-        return curvature[i] * (theta - shift[i]) + w, float(theta[0]) - w
-
-    # Mean: 2.5 theta + 3.5 + w = 0 and theta - w = 0.
-    exact = -1.0
-    steps = {"primal_step": 0.05, "dual_step": 0.05, "q": 8}
-    theta, w = reference.codasca(gradient, np.zeros(1), 0.0, 2, 400, **steps)[-1]
-    assert theta[0] == pytest.approx(exact, abs=1e-9)
-    assert w == pytest.approx(exact, abs=1e-9)
-    theta, w = reference.local_sgda(gradient, np.zeros(1), 0.0, 2, 400, **steps)[-1]
-    assert abs(theta[0] - exact) > 0.05
 
 
 # -------------------------------------------------------------------------- (d) what they cost

@@ -1,19 +1,15 @@
 """Methods in stages: a first stage that leaves no rounds for a second is refused beforehand."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fedatlas.algorithms import algorithm_class, build_algorithm
 from fedatlas.errors import FedatlasError
-from fedatlas.plan.build import build_plan
 from fedatlas.schema.runs import RunSpec
 from small_federations import small
 
 STAGED = ("coda", "coda_plus", "codasca")
-CONFIG = Path(__file__).parent.parent / "config"
 
 
 def a_run(algorithm: str, rounds: int, first: int | None) -> RunSpec:
@@ -49,12 +45,3 @@ def test_the_refusal_names_the_run_both_numbers_and_the_remedy():
         "test-small/coda/only: 'first_stage_rounds' is 10, but a run has 10 rounds"
     )
     assert text.endswith("lower it, or leave it out for a single stage")
-
-
-def test_every_experiment_leaves_rounds_for_a_second_stage():
-    # The plan itself refuses others; this says that it has looked at some of either kind.
-    staged = [run for run in build_plan(CONFIG).runs.values() if run.algorithm in STAGED]
-    assert {run.tuned_in is None for run in staged} == {True, False}
-    for run in staged:
-        # Without it there is one stage.
-        assert (run.hyper_parameters.get("first_stage_rounds") or 0) < run.rounds

@@ -128,6 +128,7 @@ def test_global_steps_of_theorem_4_2(n, s, printed, corrected):
     for each, holds in zip(found, (False, True), strict=True):
         eta = each.steps[0].bound
         assert (1 / (2 * eta) - 1 / 2 - 3 * eta / (2 * p * s) * (1 - p / 3) >= 0) == holds
+    assert printed / corrected < sqrt(2)
     assert found[0].steps[1].bound == pytest.approx(sqrt(2) * p / (24 * sqrt(s) * 10))
     assert found[1].bound.constant == pytest.approx(4 * 0.4 / 1e-3)
 
@@ -136,7 +137,9 @@ def test_global_steps_of_theorem_4_1():
     printed, corrected = theorems_on(fedpage(10, 1), constants(3250))
     assert (printed.name, corrected.name) == ("Theorem 4.1",) * 2
     assert printed.steps[0].bound == pytest.approx(0.199, abs=5e-4)
-    assert corrected.steps[0].bound == pytest.approx(0.149, abs=5e-4)
+    eta, p = corrected.steps[0].bound, 10 / 3250
+    assert eta == pytest.approx(0.149, abs=5e-4)
+    assert 1 / (2 * eta) - 1 / 2 - eta * (1 - p) / (2 * p * 10) >= 0  # the proof's
     assert len(corrected.steps) == 1  # η_l plays no part
     assert corrected.bound.of == SQUARED_GRADIENT
     assert corrected.bound.constant == pytest.approx(2 * 0.4 / 1e-3)
