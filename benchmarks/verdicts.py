@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from fedatlas.evaluation.comparing import FACTORS, SHARES
+from fedatlas.evaluation.quantities import FACTORS, SHARES
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.selection import Choice
 from fedatlas.evaluation.verdicts import judge

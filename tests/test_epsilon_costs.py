@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import fedatlas
 from atlas_factory import write_atlas
-from fedatlas.evaluation.comparing import common_delta
+from fedatlas.evaluation.quantities import common_delta
 from judging import verdict
 from trace_factory import falling_trace, make_trace
 

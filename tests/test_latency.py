@@ -10,8 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 import figure_factory
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.costs import cost_axis
-from fedatlas.evaluation.levels import common_budget, mean_along, reached
+from fedatlas.evaluation.levels import common_budget, cost_axis, mean_along, reached
 from fedatlas.evaluation.selection import Choice
 from fedatlas.evaluation.verdicts import Verdict
 from fedatlas.pages.results_table import results_table

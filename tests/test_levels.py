@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.costs import cost_axis
 from fedatlas.evaluation.levels import (
     common_budget,
     common_start,
+    cost_axis,
     cost_to_reach,
     crossings,
     diverged,

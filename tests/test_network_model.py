@@ -27,7 +27,7 @@ from fedatlas.algorithms.scaffold import Scaffold
 from fedatlas.algorithms.tdcd import Tdcd
 from fedatlas.arithmetic.randomness import Draws
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.costs import cost_axis, is_counted, network_time, own_latency
+from fedatlas.evaluation.levels import cost_axis, is_counted, network_time, own_latency
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.selection import choices, select
 from fedatlas.evaluation.verdicts import judge

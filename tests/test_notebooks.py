@@ -12,7 +12,7 @@ from matplotlib import image
 import fedatlas
 from atlas_factory import small_atlas
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.costs import cost_axis
+from fedatlas.evaluation.levels import cost_axis
 
 MODULES = ("comparison", "compared", "views", "plotting", "atlas")
 OFFERED = [name for name in fedatlas.__all__ if name != "__version__"]

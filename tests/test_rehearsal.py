@@ -18,7 +18,7 @@ import pytest
 from fedatlas import algorithms, cli
 from fedatlas.algorithms import algorithm_class, algorithm_names
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.costs import is_counted
+from fedatlas.evaluation.levels import is_counted
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.training import rehearsal

@@ -15,10 +15,10 @@ from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.claims.compared import ComparisonTest
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.selection import Choice, Effort, by_run, choices, format_tuning, select
-from fedatlas.evaluation.steps import read_runs
 from fedatlas.pages.results_table import results_table
 from fedatlas.schema.runs import Selection, agreeing, best_candidate
 from fedatlas.store.atlas import atlas_runs, open_atlas
+from fedatlas.store.experiment import read_runs
 from fedatlas.store.trace import judged, tuning
 from trace_factory import auroc_trace, falling_trace, levels_trace, make_trace
 

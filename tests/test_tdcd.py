@@ -20,7 +20,7 @@ import small_federations
 from fedatlas.algorithms.tdcd import Tdcd
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.evaluation.costs import cost_axis
+from fedatlas.evaluation.levels import cost_axis
 from fedatlas.federations.tiered.hubs import SiloModels, TieredCounters, TieredNetwork
 from fedatlas.schema.partitions import TieredPartition
 from fedatlas.schema.runs import RunSpec

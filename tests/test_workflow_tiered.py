@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from fedatlas.evaluation.costs import cost_axis
+from fedatlas.evaluation.levels import cost_axis
 from fedatlas.store.trace import read_trace
 from workflow_copy import WorkflowCopy, runs_in, targets
 

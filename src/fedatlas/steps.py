@@ -111,13 +111,13 @@ STEPS: Mapping[str, Step] = {
         {},
     ),
     "select_points": Step(
-        "fedatlas.evaluation.steps:select_points",
+        "fedatlas.evaluation.selection:select_points",
         "Choose each run's grid point by the experiment's rule, and keep all runs in one file.",
         {
             "output": _own("selection.json", "choice of points"),
             "joined": _own("traces.nc", "all runs"),
         },
-        ("fedatlas.evaluation.selection", "fedatlas.store.experiment"),
+        ("fedatlas.evaluation.selection",),
         made_for="selection",
     ),
     "tabulate_results": Step(
@@ -141,7 +141,7 @@ STEPS: Mapping[str, Step] = {
         "part.",
     ),
     "judge_claims": Step(
-        "fedatlas.evaluation.steps:judge_claims",
+        "fedatlas.evaluation.verdicts:judge_claims",
         "Judge an experiment's claims.",
         {"output": _own("claims.csv", "verdicts")},
         ("fedatlas.evaluation.verdicts",),

@@ -161,6 +161,11 @@ def plain(value: float) -> str:
     return f"{value + 0.0:.3g}"
 
 
+def format_interval(estimate: float, low: float, high: float) -> str:
+    """A number in its own units with its interval: "1.2 (1 to 1.4)"."""
+    return f"{plain(estimate)} ({plain(low)} to {plain(high)})"
+
+
 def level_name(measurement: str) -> str:
     """The quantity whose logarithm is the level: the measurement or its distance to 1."""
     return f"1 − {measurement}" if measurement in LARGER_IS_BETTER else measurement

@@ -10,9 +10,9 @@ import numpy as np
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparison import CONFIDENCE, Criterion, Interval, compare, interval_of
-from fedatlas.evaluation.costs import Trace, column, specification
+from fedatlas.evaluation.levels import Trace, column, specification
 from fedatlas.evaluation.selection import Choice, Effort, Traces, format_tuning
-from fedatlas.evaluation.tables import Surface
+from fedatlas.evaluation.tables import Surface, budgets_of
 from fedatlas.schema.claims import CaseOutcome, Effect, Outcome
 
 if TYPE_CHECKING:
@@ -45,8 +45,20 @@ class Results:
     leaks: Sequence[Mapping[str, str]] | None = None
 
     def selected(self, *runs: str) -> list[Trace]:
-        """The traces of the runs' chosen points."""
-        return [self.traces[run][self.chosen[run].point] for run in runs]
+        """The traces of the runs' chosen points; see `at`."""
+        return self.at((run, self.chosen[run].point) for run in runs)
+
+    def at(self, points: Iterable[tuple[str, str]]) -> list[Trace]:
+        """The traces of runs at points.
+
+        Raises FedatlasError unless all have the same seeds, which are compared pair by pair.
+        """
+        traces = [self.traces[run][point] for run, point in points]
+        first, *others = (trace["seed"].to_numpy().tolist() for trace in traces)
+        for seeds in others:
+            if seeds != first:
+                raise FedatlasError(f"seeds {first} and {seeds} are no pairs: compare equal seeds")
+        return traces
 
     def compare(
         self,
@@ -126,6 +138,10 @@ class Results:
         return format_tuning(
             {run: effort or Effort() for run, effort in efforts.items()}, self.selected_by
         )
+
+    def budgets_of(self, run: str) -> list[xr.Dataset]:
+        """The run's privacy budgets, one per accounting."""
+        return budgets_of(self.study(self.budgets, "budgets"), run)
 
     @staticmethod
     def study(made: T | None, name: str) -> T:

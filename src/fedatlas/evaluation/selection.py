@@ -1,15 +1,21 @@
 """Choosing each run's grid point by the declared rule, with every candidate's score."""
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.costs import Trace, specification
-from fedatlas.evaluation.levels import diverged, reached
+from fedatlas.evaluation.levels import Trace, diverged, reached, specification
+from fedatlas.files import write_text
+from fedatlas.schema.models import Model, read_json
 from fedatlas.schema.runs import Candidate, Selection, agreeing, best_candidate, flat
+
+if TYPE_CHECKING:
+    from fedatlas.store.experiment import ExperimentHeading
 
 #: run → point → trace, in the order of the experiment file.
 Traces: TypeAlias = Mapping[str, Mapping[str, Trace]]
@@ -63,6 +69,13 @@ def varied_hyper_parameters(point: str, points: Mapping[str, Trace]) -> dict[str
     }
 
 
+class TunedRun(Model):
+    """A run that is tuned in another experiment. declared: hyper-parameters that it declares."""
+
+    experiment: str
+    declared: frozenset[str] = frozenset()
+
+
 class Effort(NamedTuple):
     """The effort by which a point was chosen.
 
@@ -87,6 +100,44 @@ class Choice:
     scores: Mapping[str, float]
     effort: Effort = field(default_factory=Effort)
     efforts: Mapping[str, Effort] = field(default_factory=dict)
+
+
+def select_points(
+    traces: list[Path],
+    tuning: list[Path],
+    selection: Selection,
+    tuned: dict[str, TunedRun],
+    heading: "ExperimentHeading",
+    titles: dict[str, str],
+    output: Path,
+    joined: Path,
+) -> None:
+    """Choose each run's grid point by the experiment's rule, and keep all runs in one file.
+
+    tuning: selection records of the experiments in which runs are tuned, in folders of their names.
+    tuned: these runs. titles: of all runs.
+    """
+    from fedatlas.store.experiment import StoredPoint, join_traces, write_experiment
+    from fedatlas.store.trace import read_trace
+    from fedatlas.store.trace import tuning as tuning_seeds
+
+    records = {file.parent.name: read_json(file) for file in tuning}
+    found = [read_trace(file) for file in traces]
+    loaded = by_run([tuning_seeds(trace) for trace in found])
+    if unknown := sorted(set(tuned).difference(loaded)):
+        raise FedatlasError(f"tuned: no trace is of the run '{unknown[0]}'")
+    record = select(
+        loaded,
+        selection,
+        {run: records[told.experiment] for run, told in tuned.items()},
+        {run: told.declared for run, told in tuned.items()},
+    )
+    points = []
+    for trace in found:
+        run, point = trace.attrs["run"], trace.attrs["point"]
+        points.append(StoredPoint(trace, titles[run], record["runs"][run]["selected"] == point))
+    write_experiment(join_traces(heading, points), joined)
+    write_text(output, json.dumps(record, indent=2) + "\n")
 
 
 def select(

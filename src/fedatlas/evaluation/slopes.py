@@ -1,16 +1,13 @@
 """Slopes of logarithms of costs or errors over logarithms of a size of the problem."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.costs import Trace, specification
-from fedatlas.evaluation.levels import Crossings, cost_to_reach, log_target
-from fedatlas.schema.experiments import Experiment
+from fedatlas.evaluation.levels import Crossings, Trace, specification
 
 Size = Literal["rounds", "local_steps", "silos", "clients", "parties", "horizon"]
 
@@ -37,60 +34,27 @@ class Line:
         return self.logarithms[:, np.isfinite(self.logarithms).all(axis=0)]
 
 
-class Lines(ABC):
-    """A test whose slopes a figure can draw, where `has_slopes` says so."""
-
-    @abstractmethod
-    def lines(self, selected: Callable[..., list[Trace]]) -> Iterator[Line]:
-        """Lines whose slopes it compares; selected: runs → traces at their tuned configurations."""
-
-
 def sizes_of(traces: Sequence[Trace], size: Size) -> np.ndarray:
-    """(runs,) sizes; FedatlasError if a run has none, or unless they rise."""
-    found = []
-    for trace in traces:
-        declared = specification(trace)
-        own = _size(
-            *(size, declared["partition"], declared["hyper_parameters"], int(declared["rounds"]))
-        )
-        if own is None:
-            raise FedatlasError(f"run '{trace.attrs['run']}' has no one number of {size}")
-        found.append(own)
-    if sorted(set(found)) != found:
+    """(runs,) sizes; FedatlasError unless each run has one, and they rise."""
+    found = [size_in(size, specification(trace)) for trace in traces]
+    if None in found or sorted(set(found)) != found:
         raise FedatlasError(
             f"runs {', '.join(trace.attrs['run'] for trace in traces)} have "
-            f"{', '.join(map(str, found))} {size}: list runs by rising number of {size}"
+            f"{', '.join(map(str, found))} {size}: list runs by rising number of {size}, one each"
         )
     return np.array(found)
 
 
-def size_in(experiment: Experiment, run: str, size: Size) -> int:
-    """The declared size of a run; ValueError if it has none, or several."""
-    declared = experiment.runs[run].hyper_parameters
-    partition = experiment.partition_of(run).model_dump()
-    found = _size(size, partition, declared, experiment.rounds_of(run))
-    if found is None:
-        raise ValueError(f"run '{run}' has no one number of {size}")
-    return found
-
-
-def _size(
-    size: Size, partition: Mapping[str, Any], hyper_parameters: Mapping[str, Any], rounds: int
-) -> int | None:
-    """The size of a run; None where it has none, or several."""
+def size_in(size: Size, declared: Mapping[str, Any]) -> Any:
+    """The size of a run that declares these; None where it has none, or several."""
     if size == "rounds":
-        return rounds
+        return declared["rounds"]
+    partition = declared["partition"]
     if size == "silos":
         return int(np.prod(list(partition["cut"].values()))) if "cut" in partition else None
-    where = hyper_parameters if size in ("local_steps", "horizon") else partition
-    declared = where.get(size)
-    return declared if isinstance(declared, int) else None
-
-
-def costs_to(traces: Sequence[Trace], measurement: str, target: float, cost: str) -> np.ndarray:
-    """(runs, seeds) cost until the target is met; +inf: it never is."""
-    level = log_target(measurement, target)
-    return np.stack([cost_to_reach(trace, measurement, cost, level) for trace in traces])
+    own = size in ("local_steps", "horizon")
+    number = (declared["hyper_parameters"] if own else partition).get(size)
+    return number if isinstance(number, int) else None
 
 
 def slopes_of(numbers: np.ndarray, logarithms: np.ndarray) -> np.ndarray:
@@ -108,14 +72,15 @@ def _weights(numbers: np.ndarray) -> np.ndarray:
     return x / (x @ x)
 
 
-def extreme_slopes(numbers: np.ndarray, found: Sequence[Crossings], lowest: bool) -> np.ndarray:
-    """(seeds,) the lowest or highest slope, if targets were met anywhere between two records."""
-    sooner = (_weights(numbers) > 0) == lowest
-    ends = [
-        crossing.before if early else crossing.after
-        for early, crossing in zip(sooner, found, strict=True)
-    ]
-    at_once = np.isneginf(ends).any(axis=0)  # before the first record, which costs nothing
-    slopes = slopes_of(numbers, np.stack(ends))
-    missed = np.isposinf(ends).any(axis=0)
-    return np.where(at_once & ~missed, -np.inf if lowest else np.inf, slopes)
+def slopes_between(sizes: np.ndarray, found: Sequence[Crossings]) -> tuple[np.ndarray, ...]:
+    """(seeds,) slopes of costs; the lowest and highest, wherever between two records they lie."""
+    extremes = []
+    for lowest in (True, False):
+        sooner = (_weights(sizes) > 0) == lowest
+        pairs = zip(sooner, found, strict=True)
+        ends = np.stack([each.before if early else each.after for early, each in pairs])
+        at_once = np.isneginf(ends).any(axis=0)  # before the first record, which costs nothing
+        missed = np.isposinf(ends).any(axis=0)
+        bound = -np.inf if lowest else np.inf
+        extremes.append(np.where(at_once & ~missed, bound, slopes_of(sizes, ends)))
+    return slopes_of(sizes, np.stack([each.cost for each in found])), *extremes

@@ -4,6 +4,7 @@ A family is what one correction for many tests is made for: the claims of one pa
 questions that are asked beside it.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -13,9 +14,23 @@ from fedatlas.errors import error_context
 from fedatlas.evaluation.comparison import MOST_SEEDS, SIGNIFICANCE, holm, together_of
 from fedatlas.evaluation.evidence import UNKNOWN, format_needed, format_outcomes
 from fedatlas.evaluation.results import Results
-from fedatlas.evaluation.tables import parse_rows, row_parser, to_csv
+from fedatlas.evaluation.selection import choices
+from fedatlas.evaluation.tables import (
+    parse_rows,
+    read_attacks,
+    read_budgets,
+    read_leaks,
+    read_surface,
+    row_parser,
+    to_csv,
+)
+from fedatlas.files import write_text
 from fedatlas.schema.claims import OUTCOMES, CaseOutcome, Claim, Effect, Outcome, Quantifier
+from fedatlas.schema.models import read_json, validated
 from fedatlas.schema.papers import OURS
+from fedatlas.schema.runs import Selection
+
+log = logging.getLogger(__name__)
 
 #: Outcomes that have a p.
 DECIDED: tuple[Outcome, ...] = ("reproduced", "contradicted")
@@ -69,6 +84,40 @@ class Verdict:
 _EFFECT = tuple(field.name for field in fields(Effect))
 _OWN = tuple(field.name for field in fields(Verdict) if field.name != "effect")
 _COLUMNS = (*_OWN, *_EFFECT)
+
+
+def judge_claims(
+    experiment: str,
+    paper: str,
+    claims: list[Claim],
+    looks: int,
+    traces: Path,
+    selection: Path,
+    output: Path,
+    landscape: Path | None = None,
+    budgets: Path | None = None,
+    attacks: Path | None = None,
+    leaks: Path | None = None,
+) -> None:
+    """Judge an experiment's claims; landscape, budgets, attacks, leaks: what some are about."""
+    from fedatlas.store.experiment import read_runs  # loads xarray, which pages do without
+
+    record = read_json(selection)
+    rule = validated(Selection, record["rule"], str(selection))
+    results = Results(
+        traces=read_runs(traces),
+        chosen=choices(record),
+        window=rule.window,
+        selected_by=rule.measurement,
+        looks=looks,
+        landscape=read_surface(landscape) if landscape else None,
+        budgets=read_budgets(budgets) if budgets else None,
+        attacks=read_attacks(attacks) if attacks else None,
+        leaks=read_leaks(leaks) if leaks else None,
+    )
+    verdicts = judge(experiment, paper, claims, results)
+    write_text(output, verdicts_to_csv(verdicts))
+    log.info("%s", verdict_summary(verdicts))
 
 
 def judge(experiment: str, paper: str, claims: Sequence[Claim], results: Results) -> list[Verdict]:

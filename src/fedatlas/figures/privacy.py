@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from fedatlas.evaluation.comparing import common_delta
+from fedatlas.evaluation.quantities import common_delta
 from fedatlas.evaluation.tables import (
     KNOWN,
     LATE,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
     from matplotlib.lines import Line2D
 
-    from fedatlas.evaluation.costs import Trace
+    from fedatlas.evaluation.levels import Trace
 
 # Okabe and Ito's palette, for any colour vision and print; then three of Tol's muted colours.
 _COLOURS = [
@@ -224,7 +224,7 @@ def draw_figure(
     claims: list[Claim] = [],  # noqa: B006
 ) -> None:
     """Draw an experiment's figure. runs: with titles. claims: whose slopes it has."""
-    from fedatlas.evaluation.steps import read_runs
+    from fedatlas.store.experiment import read_runs
 
     record = read_json(selection)
     rule = validated(Selection, record.get("rule"), f"{selection}: key 'rule'")

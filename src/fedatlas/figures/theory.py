@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedatlas.evaluation.costs import Trace, column
-from fedatlas.evaluation.levels import diverged
+from fedatlas.evaluation.levels import Trace, column, diverged
 from fedatlas.evaluation.selection import Traces
 from fedatlas.figures.style import (
     DASHED,
@@ -107,7 +106,7 @@ def draw_theory(
     title: str, runs: dict[str, str], traces: Path, theory: Path, output: list[Path]
 ) -> None:
     """Draw the bounds of theorems over what runs measured. runs: with titles."""
-    from fedatlas.evaluation.steps import read_runs
+    from fedatlas.store.experiment import read_runs
 
     draw(output, compose_theory, title, runs, read_runs(traces), read_theory(theory))
 

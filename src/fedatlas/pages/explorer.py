@@ -23,9 +23,17 @@ import xarray as xr
 from plotly.offline import get_plotlyjs
 from scipy.special import stdtrit
 
-from fedatlas.evaluation.costs import cost_axis, has_own_clock, is_counted, own_latency
 from fedatlas.evaluation.evidence import MARKS
-from fedatlas.evaluation.levels import diverged, drawn_values, shown_floor, smallest
+from fedatlas.evaluation.levels import (
+    cost_axis,
+    diverged,
+    drawn_values,
+    has_own_clock,
+    is_counted,
+    own_latency,
+    shown_floor,
+    smallest,
+)
 from fedatlas.evaluation.selection import hyper_parameters, varied_hyper_parameters
 from fedatlas.evaluation.verdicts import (
     Verdict,

@@ -14,9 +14,8 @@ from fedatlas.evaluation.claims.compared import ComparisonTest
 from fedatlas.evaluation.claims.published_measurement import PublishedMeasurementTest
 from fedatlas.evaluation.claims.study_value import StudyValueTest
 from fedatlas.evaluation.claims.tried_value import TriedValueTest
-from fedatlas.evaluation.costs import column
 from fedatlas.evaluation.evidence import capital, target_name, unit_of
-from fedatlas.evaluation.levels import common_target, diverged, log_target, value_at
+from fedatlas.evaluation.levels import column, common_target, diverged, log_target, value_at
 from fedatlas.evaluation.tables import budgets_of, read_budgets
 from fedatlas.figures.kinds.convergence import ConvergenceFigure
 from fedatlas.markdown import code, counted, item, paragraph, table, text

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from fedatlas.evaluation.costs import Trace, cost_axis, is_counted
-from fedatlas.evaluation.levels import above_start, diverged
-from fedatlas.evaluation.selection import Choice, Traces
-from fedatlas.evaluation.steps import read_choices, read_runs
+from fedatlas.evaluation.levels import Trace, above_start, cost_axis, diverged, is_counted
+from fedatlas.evaluation.selection import Choice, Traces, choices
 from fedatlas.evaluation.tables import to_csv
 from fedatlas.files import write_text
+from fedatlas.schema.models import read_json
 from fedatlas.schema.quantities import AXES, MEASUREMENTS
+from fedatlas.store.experiment import read_runs
 
 Statistic = Callable[[np.ndarray], Any]
 _STATISTICS: dict[str, Statistic] = {"median": np.median, "lowest": np.min, "highest": np.max}
@@ -25,7 +25,8 @@ _PRINTED = _STATISTICS | {
 
 def tabulate_results(traces: Path, selection: Path, output: Path) -> None:
     """Tabulate where every grid point of an experiment ended and what it cost."""
-    write_text(output, to_csv(results_table(read_runs(traces), read_choices(selection))))
+    rows = results_table(read_runs(traces), choices(read_json(selection)))
+    write_text(output, to_csv(rows))
 
 
 def results_table(traces: Traces, chosen: Mapping[str, Choice]) -> list[dict[str, object]]:

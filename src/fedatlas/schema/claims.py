@@ -5,7 +5,7 @@ direction and the smallest effect that counts before any run.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_args
 
@@ -179,6 +179,13 @@ class ClaimTest(KindModel):
     def of_choice(self) -> bool:
         """Whether it looks at the points that a selection chose."""
         return "trained" in self.needs
+
+    def lines(self, selected: Callable[..., list[Any]]) -> Iterator[Any]:
+        """The `Line`s whose slopes it judges, if `has_slopes`.
+
+        selected: runs → traces at their tuned configurations.
+        """
+        return iter(())
 
     def check(self, experiment: Any) -> None:
         """Raise ValueError if the test does not fit the `Experiment` that states it."""

@@ -11,9 +11,9 @@ import numpy as np
 import xarray as xr
 
 from fedatlas.errors import FedatlasError, error_context
-from fedatlas.evaluation.comparing import common_delta
 from fedatlas.evaluation.evidence import target_name
 from fedatlas.evaluation.levels import log_target
+from fedatlas.evaluation.quantities import common_delta
 from fedatlas.plain_text import printable
 from fedatlas.schema.config import Names
 from fedatlas.schema.quantities import MEASUREMENTS

@@ -14,17 +14,21 @@ import numpy as np
 import xarray as xr
 
 from fedatlas.errors import FedatlasError, similar
-from fedatlas.evaluation.comparing import EPSILON, delta_to_reach, largest_delta
-from fedatlas.evaluation.costs import column, cost_axis, has_own_clock, is_counted, own_latency
 from fedatlas.evaluation.levels import (
+    column,
+    cost_axis,
     cost_to_reach,
     diverged,
     drawn_values,
+    has_own_clock,
+    is_counted,
     log_target,
     mean_interval,
+    own_latency,
     shown_floor,
     smallest,
 )
+from fedatlas.evaluation.quantities import EPSILON, delta_to_reach, largest_delta
 from fedatlas.schema.config import Names, listed
 from fedatlas.schema.quantities import (
     AXES,

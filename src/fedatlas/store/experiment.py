@@ -24,7 +24,7 @@ from fedatlas.schema.models import Model, validated
 from fedatlas.schema.quantities import COSTS
 from fedatlas.schema.runs import flat
 from fedatlas.store.netcdf import open_netcdf, read_netcdf, readable, write_netcdf
-from fedatlas.store.trace import NUMBERS, about, build_trace
+from fedatlas.store.trace import NUMBERS, about, build_trace, judged
 
 FORMAT = "fedatlas experiment 1"
 #: The file of an experiment in a results folder, and how published ones end.
@@ -268,3 +268,11 @@ class Experiment:
             run: {point: self.trace(run, point) for point in points}
             for run, points in self.points.items()
         }
+
+
+def read_runs(traces: Path) -> dict[str, dict[str, xr.Dataset]]:
+    """The traces of an experiment by run and point, of the seeds that are judged."""
+    return {
+        run: {point: judged(trace) for point, trace in points.items()}
+        for run, points in Experiment(traces).traces().items()
+    }

@@ -6,8 +6,7 @@ import numpy as np
 import xarray as xr
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.costs import column, cost_axis, is_counted
-from fedatlas.evaluation.levels import common_costs, diverged
+from fedatlas.evaluation.levels import column, common_costs, cost_axis, diverged, is_counted
 from fedatlas.schema.quantities import AXES, MEASUREMENTS, Counted
 from fedatlas.store.trace import about
 

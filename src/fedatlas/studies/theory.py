@@ -10,9 +10,7 @@ import numpy as np
 
 from fedatlas.algorithms import build_algorithm
 from fedatlas.errors import FedatlasError, error_context
-from fedatlas.evaluation.costs import Trace, column, specification
-from fedatlas.evaluation.levels import diverged, running_means
-from fedatlas.evaluation.steps import read_runs
+from fedatlas.evaluation.levels import Trace, column, diverged, running_means, specification
 from fedatlas.evaluation.tables import parse_rows, row_parser, to_csv
 from fedatlas.federations.context import shard_files
 from fedatlas.federations.shards import read_shard
@@ -21,6 +19,7 @@ from fedatlas.plain_text import say
 from fedatlas.schema.federation import federation_of
 from fedatlas.schema.objectives import AucObjective, LinearObjective, PolyakObjective
 from fedatlas.schema.runs import RunSpec
+from fedatlas.store.experiment import read_runs
 from fedatlas.theory.constants import constants_of
 from fedatlas.theory.dp_gradient_tracking import AgentConstants, constants_of_agents
 from fedatlas.theory.fmgda import min_max_constants

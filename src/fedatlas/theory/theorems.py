@@ -24,8 +24,7 @@ from math import inf, isfinite, sqrt
 
 import numpy as np
 
-from fedatlas.evaluation.costs import Trace, column, specification
-from fedatlas.evaluation.levels import diverged
+from fedatlas.evaluation.levels import Trace, column, diverged, specification
 from fedatlas.federations.algorithm import StepBound
 
 #: What theorems bound: means along all rounds so far, and values where a run stands.

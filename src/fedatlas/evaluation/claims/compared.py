@@ -9,7 +9,9 @@ import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.comparing import (
+from fedatlas.evaluation.comparison import Direction
+from fedatlas.evaluation.levels import Trace, common_budget, log_target
+from fedatlas.evaluation.quantities import (
     COUNTING_DIFFERENCE,
     EFFECT_KEYS,
     FACTORS,
@@ -22,17 +24,12 @@ from fedatlas.evaluation.comparing import (
     by_cost,
     format_ends,
     format_loss,
-    losses_by,
     losses_of,
-    range_before,
     robustly,
+    shared_range,
     to_target,
 )
-from fedatlas.evaluation.comparison import Direction
-from fedatlas.evaluation.costs import Trace
-from fedatlas.evaluation.evidence import format_cost
-from fedatlas.evaluation.levels import common_budget, log_target
-from fedatlas.evaluation.results import NotTestableError, Results
+from fedatlas.evaluation.results import Results
 from fedatlas.schema.claims import CaseOutcome, Kind
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.quantities import Cost, Level, check_target
@@ -130,6 +127,10 @@ class ComparisonTest(EffectTest):
     def default_effect(self) -> float:
         return RELATIONS[self.relation][1] if self.unit == "decades" else COUNTING_DIFFERENCE
 
+    @property
+    def scales(self) -> Mapping[str, float]:
+        return FACTORS if self.quantity == "cost" else SHARES
+
     @model_validator(mode="after")
     def _can_be_compared(self) -> Self:
         if self.at is not None and self.share is not None:
@@ -145,76 +146,75 @@ class ComparisonTest(EffectTest):
                 )
 
     def judge(self, results: Results) -> Iterator[CaseOutcome]:
-        if self.against == "smaller step":
+        if self.of_choice:
+            yield from super().judge(results)
+        elif self.against == "smaller step":
             yield from self._between_steps(results)
-        elif self.for_each == "selected":
-            traces = results.selected(*self.runs)
-            yield results.tuned(self._judged(results, traces), *self.runs)
         else:
             for step, pair in reversed(results.common_steps(*self.runs).items()):
-                traces = [results.traces[run][pair[run]] for run in self.runs]
-                outcome = results.at_points(self._judged(results, traces), pair)
-                yield replace(outcome, case=f"effective step {step:g}")
+                traces = results.at(pair.items())
+                yield self._case(results, f"effective step {step:g}", pair, traces, self.runs)
 
-    def _judged(self, results: Results, traces: Sequence[Trace]) -> CaseOutcome:
-        scales = FACTORS if self.quantity == "cost" else SHARES
-        return robustly(partial(self._at, results, traces), scales)
+    def at_scale(self, results: Results, scale: float) -> Iterator[CaseOutcome]:
+        yield from self._compared(results, results.selected(*self.runs), self.runs, scale)
 
-    def _at(self, results: Results, traces: Sequence[Trace], scale: float) -> CaseOutcome:
+    def _case(
+        self,
+        results: Results,
+        case: str,
+        points: Mapping[str, str],
+        traces: Sequence[Trace],
+        names: Sequence[str],
+    ) -> CaseOutcome:
+        """A case at declared points of runs."""
+        judge = partial(self._compared, results, traces, names)
+        (found,) = robustly(judge, self.scales)
+        return replace(results.at_points(found, points), case=case)
+
+    def _compared(
+        self, results: Results, traces: Sequence[Trace], names: Sequence[str], scale: float
+    ) -> Iterator[CaseOutcome]:
         """With a share of the budget, or a multiple of the target."""
-        names: Sequence[str] = self.runs
-        if self.against == "start":
-            found = at_end(traces, self.measurement, scale)
-            starts = losses_of(traces[0], self.measurement)[:, 0]
-            names = (f"{self.run} at the end", "at the start")
-            found = Measured(self.measurement, self.measurement, [*found.losses, starts])
-        elif self.quantity == "end":
-            found = at_end(traces, self.measurement, scale)
-        elif self.quantity == "level":
-            found = self._level(results, traces, scale)
-        else:
+        measurement, cost = self.measurement, self.cost
+        if self.quantity == "cost":
             assert self.target is not None
-            target = log_target(self.measurement, self.target) + float(np.log10(scale))
-            found = to_target(traces, names, self.measurement, self.cost, target, self.stays)
-        return self.compared(results, traces, names, found, self.measurement)
-
-    def _level(self, results: Results, traces: Sequence[Trace], scale: float) -> Measured:
-        start, budget = range_before(traces, self.runs, self.cost, self.at)
-        budget *= self.share or 1.0
-        if scale < 1 and scale * budget <= start:
-            raise NotTestableError("one run has no record before the time of comparison")
-        window = self.window or results.window
-        return by_cost(traces, self.measurement, self.cost, scale * budget, window)
+            target = log_target(measurement, self.target) + float(np.log10(scale))
+            found = to_target(traces, names, measurement, cost, target, self.stays)
+        elif self.quantity == "level":
+            _, end = shared_range(traces, cost, scale * (self.share or 1.0), self.at)
+            found = by_cost(traces, measurement, cost, end, self.window or results.window)
+        else:
+            found = at_end(traces, measurement, scale)
+            if self.against == "start":
+                start = losses_of(traces[0], measurement)[:, 0]
+                found = Measured(measurement, measurement, [*found.losses, start])
+                names = (f"{self.run} at the end", "at the start")
+        yield self.compared(results, traces, names, found, measurement)
 
     def _between_steps(self, results: Results) -> Iterator[CaseOutcome]:
         points = results.points_by_step(self.run)
         by_step = {step: results.traces[self.run][point] for step, point in points.items()}
         if len(by_step) < 2:
             raise FedatlasError(f"run '{self.run}' has one step size, nothing to compare")
-        budget = common_budget(list(by_step.values()), "round")
+        budget = common_budget(list(by_step.values()), self.cost)
         smaller: float | None = None
         for step, trace in by_step.items():
-            losses = losses_by(trace, self.measurement, "round", budget, results.window)
+            found = by_cost([trace], self.measurement, self.cost, budget, results.window)
             start = float(np.median(losses_of(trace, self.measurement)[:, 0]))
-            if not np.median(losses) < start:
+            if not np.median(found.losses) < start:
+                ends = format_ends([f"step {step:g}"], found, self.unit, self.measurement)
                 evidence = (
-                    f"{self.measurement} by {format_cost('round', budget)}: "
-                    f"{format_ends(f'step {step:g}', losses, self.unit, self.measurement)}, "
-                    f"{format_loss(start, self.unit)} at the start; it does not converge, which "
-                    "the claim excepts"
+                    f"{ends}, {format_loss(start, self.unit)} at the start; it does not converge, "
+                    "which the claim excepts"
                 )
                 yield CaseOutcome(f"step {step:g}", "not testable", evidence)
                 continue
             if smaller is not None:
-                pair = {f"step {one:g}": by_step[one] for one in (step, smaller)}
-                outcome = robustly(partial(self._of_steps, results, pair, budget), SHARES)
-                outcome = results.at_points(outcome, {self.run: points[step]})
-                yield replace(outcome, case=f"step {step:g} against {smaller:g}")
+                yield self._case(
+                    results,
+                    f"step {step:g} against {smaller:g}",
+                    {self.run: points[step]},
+                    [trace, by_step[smaller]],
+                    [f"step {step:g}", f"step {smaller:g}"],
+                )
             smaller = step
-
-    def _of_steps(
-        self, results: Results, pair: Mapping[str, Trace], budget: float, scale: float
-    ) -> CaseOutcome:
-        traces = list(pair.values())
-        found = by_cost(traces, self.measurement, "round", scale * budget, results.window)
-        return self.compared(results, traces, list(pair), found, self.measurement)

@@ -1,17 +1,15 @@
 """The law by which a run converges: exponential or power law."""
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from fedatlas.evaluation.comparing import EffectTest, robustly
-from fedatlas.evaluation.costs import Trace, column
 from fedatlas.evaluation.evidence import counts, format_effect, number
-from fedatlas.evaluation.levels import diverged, smallest
+from fedatlas.evaluation.levels import Trace, column, diverged, smallest
+from fedatlas.evaluation.quantities import EffectTest
 from fedatlas.evaluation.results import NotTestableError, Results
-from fedatlas.schema.claims import CaseOutcome
+from fedatlas.schema.claims import CaseOutcome, Effect
 
 #: Where spans end: below, sub-optimality nears the accuracy of the optimum.
 CONVERGED = 1e-9
@@ -44,10 +42,6 @@ class ConvergenceOrderTest(EffectTest):
     order: Literal["linear", "sublinear"]
 
     @property
-    def unit(self) -> str:
-        return "decades"
-
-    @property
     def measured(self) -> tuple[str, ...]:
         return ("suboptimality",)
 
@@ -55,12 +49,9 @@ class ConvergenceOrderTest(EffectTest):
     def counted(self) -> tuple[str, ...]:
         return ("update_epoch",)
 
-    def judge(self, results: Results) -> Iterator[CaseOutcome]:
-        (trace,) = results.selected(self.run)
-        yield results.tuned(robustly(partial(self._judged, results, trace), {}), self.run)
-
-    def _judged(self, results: Results, trace: Trace, _: float) -> CaseOutcome:
-        by_seed = fits(trace)
+    def at_scale(self, results: Results, scale: float) -> Iterator[CaseOutcome]:
+        traces = results.selected(self.run)
+        by_seed = fits(traces[0])
         falling = [fit for fit in by_seed if fit is not None and fit.decades > 0]
         fewest = min((fit.records for fit in falling), default=FEWEST_RECORDS)
         if fewest < FEWEST_RECORDS:
@@ -81,14 +72,15 @@ class ConvergenceOrderTest(EffectTest):
                 for fit in by_seed
             ]
         )
-        outcome, effect = results.compare(gaps, self.criterion, self.unit, [trace], "suboptimality")
-        told = _told(falling) if falling else "no seed falls"
-        ours, other = ("exponential", "power law")[::towards]
-        evidence = (
-            f"{self.run}: {told}; the {ours} leaves "
-            f"{format_effect(effect, f'residual of the {other}', '', '')}; {counts(effect)}"
-        )
-        return CaseOutcome("", outcome, evidence, effect)
+
+        def describe(effect: Effect) -> str:
+            ours, other = ("exponential", "power law")[::towards]
+            return (
+                f"{self.run}: {_told(falling) if falling else 'no seed falls'}; the {ours} leaves "
+                f"{format_effect(effect, f'residual of the {other}', '', '')}; {counts(effect)}"
+            )
+
+        yield self.decided(results, traces, gaps, describe, "suboptimality")
 
 
 class Fit(NamedTuple):

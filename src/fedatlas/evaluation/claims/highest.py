@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.comparing import (
+from fedatlas.evaluation.comparison import together_of
+from fedatlas.evaluation.evidence import format_cost
+from fedatlas.evaluation.levels import Trace, column
+from fedatlas.evaluation.quantities import (
     EFFECT_KEYS,
     SHARES,
     EffectTest,
@@ -19,14 +21,9 @@ from fedatlas.evaluation.comparing import (
     losses_along,
     losses_of,
     lost_apart,
-    robustly,
     shared_range,
 )
-from fedatlas.evaluation.comparison import together_of
-from fedatlas.evaluation.costs import Trace, column
-from fedatlas.evaluation.evidence import format_cost
-from fedatlas.evaluation.results import NotTestableError, Results
-from fedatlas.evaluation.tables import budgets_of
+from fedatlas.evaluation.results import Results
 from fedatlas.schema.claims import CaseOutcome, Kind
 from fedatlas.schema.models import Model
 from fedatlas.schema.quantities import Cost, LargerIsBetter
@@ -108,9 +105,13 @@ class HighestTest(EffectTest):
             raise ValueError("each_record_from: needs 'cost: round', as runs share rounds only")
         return self
 
+    @property
+    def scales(self) -> Mapping[str, float]:
+        return SHARES
+
     def judge(self, results: Results) -> Iterator[CaseOutcome]:
         if not self.graphs:
-            yield from self._against_rivals(results)
+            yield from super().judge(results)
         for name, over in self.graphs.items():
             test = self.model_copy(update={"run": over.run, "among": over.among, "graphs": {}})
             whole, *cases = test.judge(results)
@@ -120,69 +121,55 @@ class HighestTest(EffectTest):
             if len(cases) > 1:
                 yield from (replace(case, case=f"over {name}, {case.case}") for case in cases)
 
-    def _against_rivals(self, results: Results) -> Iterator[CaseOutcome]:
-        """All rivals together, then each; only the former if no range is shared."""
-        traces = results.selected(*self.runs)
-        by_scale: dict[float, list[CaseOutcome]] = {}
-        for scale in (1.0, *SHARES.values()):
-            try:
-                by_scale[scale] = self._cases(results, traces, scale)
-            except NotTestableError as why:
-                by_scale[scale] = [CaseOutcome("", "not testable", str(why))]
-        for place in range(len(by_scale[1.0])):
-            outcome = robustly(partial(_at, by_scale, place), SHARES)
-            yield results.tuned(outcome, *self.runs)
-
-    def _cases(self, results: Results, traces: Sequence[Trace], share: float) -> list[CaseOutcome]:
-        pairs = self._measured(traces, share)
+    def at_scale(self, results: Results, scale: float) -> Iterator[CaseOutcome]:
+        """All rivals together, then each."""
+        first, *rivals = results.selected(*self.runs)
+        pairs = self._measured(first, rivals, scale)
         cases = [
-            self._against(results, place, traces, found) for place, found in enumerate(pairs, 1)
+            self._against(results, rival, [first, trace], found)
+            for rival, trace, found in zip(self.among, rivals, pairs, strict=True)
         ]
         by_outcome: dict[str, list[str]] = {}
         for rival, case in zip(self.among, cases, strict=True):
             by_outcome.setdefault(case.outcome, []).append(rival)
         told = "; ".join(
-            f"{kind} against {', '.join(rivals)}" for kind, rivals in by_outcome.items()
+            f"{outcome} against {', '.join(names)}" for outcome, names in by_outcome.items()
         )
         closest = min(cases, key=lambda case: case.effect.estimate if case.effect else np.inf)
         evidence = f"{pairs[0].subject}: {self.run} {told}"
-        return [CaseOutcome("", together_of(cases), evidence, closest.effect), *cases]
+        yield CaseOutcome("", together_of(cases), evidence, closest.effect)
+        yield from cases
 
-    def _measured(self, traces: Sequence[Trace], share: float) -> list[Measured]:
+    def _measured(self, first: Trace, rivals: Sequence[Trace], share: float) -> list[Measured]:
         """The run and each rival, by a share of the budget."""
-        measurement, cost = self.measurement, self.cost
+        measurement, cost, traces = self.measurement, self.cost, [first, *rivals]
         if cost is None:
-            subject, of, (own, *others), _ = at_end(traces, measurement, share)
-            return [Measured(subject, of, (own, other)) for other in others]
+            subject, _, (own, *others), _ = at_end(traces, measurement, share)
+            return [Measured(subject, measurement, (own, other)) for other in others]
         start, end = shared_range(traces, cost, share)
         if self.each_record_from is not None:
             start = self.each_record_from * end
             since = f"from {start:.4g} to {format_cost(cost, end)}"
             subject = f"{measurement} at the record of the least lead {since}"
-            first, *rivals = traces
-            return [
-                Measured(subject, measurement, _least_lead(first, rival, measurement, start, end))
-                for rival in rivals
-            ]
+            leads = [_least_lead(first, rival, measurement, start, end) for rival in rivals]
+            return [Measured(subject, measurement, lead) for lead in leads]
         since = f"from {start:.4g} to" if start else "up to"
         subject = f"mean {measurement} {since} {format_common_cost(traces, cost, end)}"
         own, *others = (losses_along(one, measurement, cost, start, end) for one in traces)
         return [Measured(subject, measurement, (own, other)) for other in others]
 
     def _against(
-        self, results: Results, place: int, traces: Sequence[Trace], found: Measured
+        self, results: Results, rival: str, traces: Sequence[Trace], found: Measured
     ) -> CaseOutcome:
-        pair = {self.run: traces[0], self.among[place - 1]: traces[place]}
-        case = self.compared(results, list(pair.values()), list(pair), found, self.measurement)
-        case = replace(case, case=f"against {self.among[place - 1]}")
-        ends = {run: column(trace, self.measurement)[:, -1] for run, trace in pair.items()}
-        # Lost seeds are lowest.
-        ends = {run: np.where(np.isfinite(end), end, -np.inf) for run, end in ends.items()}
-        untrained = [
-            f"{run} ends at {np.median(end):.3f}"
-            for run, end in ends.items()
-            if self.chance is not None and np.median(end) < self.chance + _LEARNT
-        ]
+        names = (self.run, rival)
+        case = self.compared(results, traces, names, found, self.measurement)
+        case = replace(case, case=f"against {rival}")
+        untrained = []
+        for name, trace in zip(names, traces, strict=True):
+            # Lost seeds are lowest.
+            end = np.median(np.nan_to_num(column(trace, self.measurement)[:, -1], nan=-np.inf))
+            if self.chance is not None and end < self.chance + _LEARNT:
+                untrained.append(f"{name} ends at {end:.3f}")
         if not untrained:
             return case
         evidence = (
@@ -208,14 +195,7 @@ def _least_lead(
     return lost_apart(first, measurement, own), lost_apart(second, measurement, other)
 
 
-def _at(by_scale: Mapping[float, Sequence[CaseOutcome]], place: int, scale: float) -> CaseOutcome:
-    """The outcome of a case; where there is one for all, that."""
-    cases = by_scale[scale]
-    return cases[min(place, len(cases) - 1)]
-
-
 def _drift(results: Results, run: str) -> str:
     """The noise in one number of the model, by the end."""
-    case = budgets_of(results.study(results.budgets, "budgets"), run)[0]
-    gathered = case["drift"].dropna("iteration").to_numpy()
+    gathered = results.budgets_of(run)[0]["drift"].dropna("iteration").to_numpy()
     return f"{gathered[-1]:.2f}" if len(gathered) else "not known"

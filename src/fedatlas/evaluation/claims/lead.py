@@ -1,31 +1,26 @@
 """Leads of one run over another, in two places."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import ClassVar, Self
 
 import numpy as np
 from pydantic import PositiveFloat, model_validator
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.comparing import (
+from fedatlas.evaluation.comparison import advantages
+from fedatlas.evaluation.evidence import counts, format_effect
+from fedatlas.evaluation.quantities import (
     EFFECT_KEYS,
     SHARES,
     EffectTest,
     Measured,
     by_cost,
-    check_pairs,
     format_ends,
-    range_before,
-    robustly,
     shared_range,
 )
-from fedatlas.evaluation.comparison import advantages
-from fedatlas.evaluation.costs import Trace
-from fedatlas.evaluation.evidence import counts, format_effect
 from fedatlas.evaluation.results import NotTestableError, Results
-from fedatlas.schema.claims import CaseOutcome, Kind
+from fedatlas.schema.claims import CaseOutcome, Effect, Kind
 from fedatlas.schema.quantities import Cost, Level
 
 
@@ -73,66 +68,56 @@ class LeadTest(EffectTest):
     def of_choice(self) -> bool:
         return self.costs is not None
 
+    @property
+    def scales(self) -> Mapping[str, float]:
+        return SHARES
+
     @model_validator(mode="after")
     def _costs_differ(self) -> Self:
         if self.costs and self.costs[0] == self.costs[1]:
             raise ValueError(f"costs: {self.costs[0]} stands twice; name two costs")
         return self
 
-    def judge(self, results: Results) -> Iterator[CaseOutcome]:
+    def tuned(self, results: Results, case: CaseOutcome) -> CaseOutcome:
         if self.costs:
-            traces = results.selected(*self.runs)
-            outcome = robustly(partial(self._under_costs, results, traces), SHARES)
-            yield results.tuned(outcome, *self.runs)
-            return
+            return super().tuned(results, case)
+        tuning = [
+            f"at step {step:g}: {how}"
+            for step, points in self._steps(results).items()
+            if (how := results.tuning_at(points))
+        ]
+        return replace(case, evidence="; ".join([case.evidence, *tuning]))
+
+    def _steps(self, results: Results) -> Mapping[float, Mapping[str, str]]:
+        """The points of both runs at the smallest and at the largest step."""
         steps = results.common_steps(*self.runs)
         if len(steps) < 2:
             raise FedatlasError(
                 f"runs '{self.first}' and '{self.second}' share one effective step size, nothing "
                 "to compare"
             )
-        ends = {step: steps[step] for step in (min(steps), max(steps))}
-        pairs = {
-            step: [results.traces[run][points[run]] for run in self.runs]
-            for step, points in ends.items()
-        }
-        outcome = robustly(partial(self._at_steps, results, pairs), SHARES)
-        tuning = [
-            f"at step {step:g}: {how}"
-            for step, points in ends.items()
-            if (how := results.tuning_at(points))
-        ]
-        yield replace(outcome, evidence="; ".join([outcome.evidence, *tuning]))
+        return {step: steps[step] for step in (min(steps), max(steps))}
 
-    def _under_costs(self, results: Results, traces: Sequence[Trace], share: float) -> CaseOutcome:
-        found = []
-        for cost, at in zip(self.costs or (), self.at or (None, None), strict=True):
-            start, budget = range_before(traces, self.runs, cost, at)
-            if share * budget <= start:
-                raise NotTestableError("one run has no record before the time of comparison")
-            found.append(by_cost(traces, self.measurement, cost, share * budget, results.window))
-        return self._widened(results, [traces, traces], found)
-
-    def _at_steps(
-        self, results: Results, pairs: Mapping[float, Sequence[Trace]], share: float
-    ) -> CaseOutcome:
-        traces = [trace for pair in pairs.values() for trace in pair]
-        _, budget = shared_range(traces, self.cost, share)
-        found = []
-        for step, pair in pairs.items():
-            own = by_cost(pair, self.measurement, self.cost, budget, results.window)
-            found.append(own._replace(subject=f"{own.subject} at effective step {step:g}"))
-        return self._widened(results, list(pairs.values()), found)
-
-    def _widened(
-        self, results: Results, pairs: Sequence[Sequence[Trace]], found: Sequence[Measured]
-    ) -> CaseOutcome:
-        """The lead that should be narrow, then the one that should be wide.
+    def at_scale(self, results: Results, scale: float) -> Iterator[CaseOutcome]:
+        """The lead that should be narrow against the one that should be wide.
 
         A seed that both runs lost in one place, or that one run lost in both, shows no change.
         """
-        traces = [trace for pair in pairs for trace in pair]
-        check_pairs(traces)
+        found: list[Measured] = []
+        if self.costs:
+            pair = traces = results.selected(*self.runs)
+            for cost, at in zip(self.costs, self.at or (None, None), strict=True):
+                _, end = shared_range(pair, cost, scale, at)
+                found.append(by_cost(pair, self.measurement, cost, end, results.window))
+        else:
+            pairs = {
+                step: results.at(points.items()) for step, points in self._steps(results).items()
+            }
+            traces = [trace for pair in pairs.values() for trace in pair]
+            _, end = shared_range(traces, self.cost, scale)
+            for step, pair in pairs.items():
+                own = by_cost(pair, self.measurement, self.cost, end, results.window)
+                found.append(own._replace(subject=f"{own.subject} at effective step {step:g}"))
         leads = [advantages(*each.losses) for each in found]
         unknown = np.isinf(leads[0]) & (leads[0] == leads[1])
         for each in found:
@@ -141,17 +126,14 @@ class LeadTest(EffectTest):
             raise NotTestableError("a run without any seed shows no gap")
         with np.errstate(invalid="ignore"):
             gaps = np.where(unknown, 0.0, leads[1] - leads[0])
-        outcome, effect = results.compare(gaps, self.criterion, self.unit, traces, self.measurement)
-        levels = "; ".join(
-            f"{each.subject}: "
-            + ", ".join(
-                format_ends(run, values, self.unit, self.measurement)
-                for run, values in zip(self.runs, each.losses, strict=True)
-            )
-            for each in found
-        )
-        gap = format_effect(effect, f"the gap in {self.measurement}:", "wider", "narrower")
+        ends = [format_ends(self.runs, each, self.unit, self.measurement) for each in found]
+        gap_in = f"the gap in {self.measurement}:"
         if self.unit == "decades":
-            gap = format_effect(effect, f"ratio of {self.measurement}", "", "")
-        rows = results.of_test_rows(traces, self.measurement)
-        return CaseOutcome("", outcome, f"{levels}; {gap}; {counts(effect)}{rows}", effect)
+            gap_in = f"ratio of {self.measurement}"
+
+        def describe(effect: Effect) -> str:
+            gap = format_effect(effect, gap_in, "wider", "narrower")
+            rows = results.of_test_rows(traces, self.measurement)
+            return "; ".join([*ends, gap, counts(effect) + rows])
+
+        yield self.decided(results, traces, gaps, describe, self.measurement)

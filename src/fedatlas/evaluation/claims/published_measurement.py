@@ -14,9 +14,8 @@ import numpy as np
 from pydantic import PositiveFloat, PositiveInt, model_validator
 
 from fedatlas.evaluation.comparison import ROUNDING, Interval
-from fedatlas.evaluation.costs import column
-from fedatlas.evaluation.evidence import format_repeats, mean_of, plain
-from fedatlas.evaluation.levels import diverged
+from fedatlas.evaluation.evidence import format_interval, format_repeats, mean_of
+from fedatlas.evaluation.levels import column, diverged
 from fedatlas.evaluation.results import Results, observations
 from fedatlas.schema.claims import CaseOutcome, ClaimTest, Effect, Outcome
 from fedatlas.schema.quantities import Measurement
@@ -78,10 +77,8 @@ class PublishedMeasurementTest(ClaimTest):
             published=0.0,
             repeats=len(ours) - len(own),
         )
-        evidence += (
-            f"; ours minus the published {plain(interval.estimate)} "
-            f"({plain(interval.low)} to {plain(interval.high)}){format_repeats(effect)}"
-        )
+        gap = format_interval(interval.estimate, interval.low, interval.high)
+        evidence += f"; ours minus the published {gap}{format_repeats(effect)}"
         return CaseOutcome("", outcome, evidence, effect)
 
     @property

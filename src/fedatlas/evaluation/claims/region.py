@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, SerializeAsAny, model_validator
 
 from fedatlas.evaluation.results import Results
-from fedatlas.evaluation.slopes import Line, Lines
+from fedatlas.evaluation.slopes import Line
 from fedatlas.schema.claims import CaseOutcome, ClaimTest
 from fedatlas.schema.experiments import Experiment
 
 if TYPE_CHECKING:
-    from fedatlas.evaluation.costs import Trace
+    from fedatlas.evaluation.levels import Trace
 
 
-class RegionTest(Lines, ClaimTest):
+class RegionTest(ClaimTest):
     """A claim about part of a map: another test, in each of its cells.
 
     A case per cell: the claim comes out as its worst cell does, and its evidence counts how many
@@ -85,7 +85,6 @@ class RegionTest(Lines, ClaimTest):
     def lines(self, selected: Callable[..., list[Trace]]) -> Iterator[Line]:
         """Lines of all cells, by their names."""
         for name, test in self.cells.items():
-            assert isinstance(test, Lines)  # as has_slopes says
             for line in test.lines(selected):
                 yield replace(line, label=f"{name}, {line.label}" if line.label else name)
 

@@ -1,29 +1,16 @@
 """How a cost or an error grows or falls with a size of the problem: slopes of logarithms."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from math import log
 from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
-from fedatlas.evaluation.comparing import (
-    EFFECT_KEYS,
-    EPSILON,
-    FACTORS,
-    SHARES,
-    EffectTest,
-    as_far_as_resolved,
-    check_pairs,
-    delta_to_reach,
-    robustly,
-    why_no_common_delta,
-)
 from fedatlas.evaluation.comparison import Direction, advantages
-from fedatlas.evaluation.costs import Trace, column
 from fedatlas.evaluation.evidence import (
     counts,
+    format_interval,
     format_repeats,
     level,
     plain,
@@ -32,7 +19,9 @@ from fedatlas.evaluation.evidence import (
 )
 from fedatlas.evaluation.levels import (
     Crossings,
+    Trace,
     best_by_others,
+    column,
     common_budget,
     crossings,
     diverged,
@@ -42,17 +31,18 @@ from fedatlas.evaluation.levels import (
     running_means,
     until,
 )
-from fedatlas.evaluation.results import NotTestableError, Results
-from fedatlas.evaluation.slopes import (
-    Line,
-    Lines,
-    Size,
-    extreme_slopes,
-    size_in,
-    sizes_of,
-    slopes_of,
+from fedatlas.evaluation.quantities import (
+    EFFECT_KEYS,
+    EPSILON,
+    FACTORS,
+    SHARES,
+    EffectTest,
+    delta_to_reach,
+    why_no_common_delta,
 )
-from fedatlas.schema.claims import CaseOutcome, Kind
+from fedatlas.evaluation.results import NotTestableError, Results
+from fedatlas.evaluation.slopes import Line, Size, size_in, sizes_of, slopes_between, slopes_of
+from fedatlas.schema.claims import CaseOutcome, Effect, Kind
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.quantities import MEASUREMENTS, Cost, Level, check_target
 
@@ -74,38 +64,34 @@ _ONE = {"clients": "client", "parties": "party"}
 _LEAST = 1e-150  # of a level, which may be 0
 
 
-class SlopeTest(Lines, EffectTest):
+class SlopeTest(EffectTest):
     """A slope of a logarithm over the logarithm of a size, against a theorem's or against others'.
 
-    `smallest_effect` is a difference of slopes. A seed that missed a target has an infinite slope.
+    The statistic is how much lower the slope is than `power`, or than that of the others. Theorems
+    bound from above: a lower slope reproduces. `smallest_effect` is a difference of slopes. A seed
+    that missed a target has an infinite slope.
 
     growth: The cost to a target grows no faster than the number of clients to a power. With
-    `compare_with`: it grows more slowly than theirs. The statistic is how much lower the slope of
-    log cost over log clients is than `power`, or than that of the others. Theorems bound from
-    above: a lower slope reproduces.
+    `compare_with`: it grows more slowly than theirs.
 
-    scaling: Simulated time to a target falls near linearly with the number of parties. With
-    `compare_with`: it falls faster than theirs. The statistic is the slope of log time over log
-    parties, and how close it is to -1, or how much lower than that of the others.
-    `smallest_effect`: 0.2 of what is near linear, 0.1 of what is faster.
+    scaling: Simulated time to a target falls near linearly with the number of parties: its power is
+    closer to -1 than `smallest_effect`, 0.2. With `compare_with`: it falls faster than theirs, by
+    0.1.
 
-    rate: The cost to a level ε grows no faster than 1/ε to a power, as ε falls along `targets`. The
-    statistic is how much lower the slope of log cost over log 1/ε is than `power`. Theorems bound
-    from above: a lower slope reproduces. With `logarithm` the slope is over the logarithm of 1/ε
-    log(2 Δ/ε), where Δ is the level at the start, the median of seeds. With `averaged` levels are
-    root mean squares along all rounds so far, as theorems of nonconvex objectives bound them.
+    rate: The cost to a level ε grows no faster than 1/ε to a power, as ε falls along `targets`.
+    With `logarithm` the slope is over the logarithm of 1/ε log(2 Δ/ε), where Δ is the level at the
+    start, the median of seeds. With `averaged` levels are root mean squares along all rounds so
+    far, as theorems of nonconvex objectives bound them.
 
     error_scaling: The error that runs end with grows at most, or falls at least, as a size to a
-    power. The statistic is how much lower the slope of log error over log size is than `power`.
-    Theorems bound from above: a lower slope reproduces. With `averaged` the error is the mean
-    square of the measurement along all rounds, as theorems of nonconvex objectives bound it;
-    otherwise it is the measurement at the end.
+    power. With `averaged` the error is the mean square of the measurement along all rounds, as
+    theorems of nonconvex objectives bound it; otherwise it is the measurement at the end.
 
     horizon_rate: The square of a measurement at the end of runs falls with their horizon K as a
     theorem says. Runs of `series` are whole runs of rising horizons, whose steps follow the
     horizon. The statistic is the exponent of the fall over the printed one, less 1: with `power`
     the slope of its logarithm over that of K + 1, with `base` over K, where the theorem has
-    O(base^K). Theorems bound from above: a faster fall reproduces.
+    O(base^K).
 
     series: by rising size. compare_with: runs of another method at the same sizes: whether the
     slope is lower than theirs. run: in place of a series, one run and a series of targets.
@@ -197,6 +183,10 @@ class SlopeTest(Lines, EffectTest):
     def default_effect(self) -> float:
         return NEAR if self.direction == "equal" else COUNTING_POWER
 
+    @property
+    def scales(self) -> Mapping[str, float]:
+        return {"cost": FACTORS, "error": SHARES, "level": {}}[self.quantity]
+
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
         if self.compare_with and len(self.compare_with) != len(self.series):
@@ -210,35 +200,44 @@ class SlopeTest(Lines, EffectTest):
                 raise ValueError("series: three or more horizons are needed")
         if self.power is not None and self.power <= 0 and (self.run or self.quantity == "level"):
             raise ValueError(f"power: {self.power:g} must be above 0")
-        if self.quantity == "cost" and not self.targets:
-            check_target(self, self.measurement, self.target)
-        for target in self.targets:
+        for target in self.targets or ((self.target,) if self.quantity == "cost" else ()):
             check_target(self, self.measurement, target)
         return self
 
     def check(self, experiment: Experiment) -> None:
         if self.points == "best" and not experiment.chooses(self.run):
             raise ValueError(f"run '{self.run}' has one point: remove 'points: best'")
-        if self.size is None or self.size == "horizon":
+        if self.size is None:
             return
         series, compared = (
-            [size_in(experiment, run, self.size) for run in runs]
+            [
+                size_in(
+                    self.size,
+                    {
+                        "partition": experiment.partition_of(run).model_dump(),
+                        "hyper_parameters": experiment.runs[run].hyper_parameters,
+                        "rounds": experiment.rounds_of(run),
+                    },
+                )
+                for run in runs
+            ]
             for runs in (self.series, self.compare_with)
         )
-        if series != sorted(set(series)):
+        if None in series or series != sorted(set(series)):
             raise ValueError(f"{self.size} of series must rise; they are {series}")
         if compared and compared != series:
             raise ValueError(f"compare_with has {compared} {self.size}, series has {series}")
 
-    def judge(self, results: Results) -> Iterator[CaseOutcome]:
+    def tuned(self, results: Results, case: CaseOutcome) -> CaseOutcome:
+        return case if self.points == "best" else super().tuned(results, case)
+
+    def at_scale(self, results: Results, scale: float) -> Iterator[CaseOutcome]:
         if self.quantity == "error":
-            outcome = robustly(partial(self._of_errors, results), SHARES)
+            yield self._of_errors(results, scale)
         elif self.quantity == "level":
-            outcome = robustly(partial(self._of_horizons, results), {})
+            yield self._of_horizons(results)
         else:
-            judge = self._of_targets if self.run else self._of_costs
-            outcome = robustly(partial(judge, results), FACTORS)
-        yield outcome if self.points == "best" else results.tuned(outcome, *self.runs)
+            yield (self._of_targets if self.run else self._of_costs)(results, scale)
 
     def lines(self, selected: Callable[..., list[Trace]]) -> Iterator[Line]:
         assert self.size is not None  # as has_slopes says
@@ -253,7 +252,7 @@ class SlopeTest(Lines, EffectTest):
             else:
                 along, of = _ALONG[self.size], MEASUREMENTS[self.measurement].long_name
                 of = f"mean square of the {of}" if self.averaged else of
-                logarithms = np.stack([self._errors(trace) for trace in traces])
+                logarithms = self._errors(traces)
             expected = None if self.compare_with else self.power
             yield Line(label, along, of, sizes_of(traces, self.size), logarithms, expected)
 
@@ -268,63 +267,49 @@ class SlopeTest(Lines, EffectTest):
         assert self.size is not None
         target = log_target(self.measurement, self.target) + float(np.log10(factor))
         groups = [results.selected(*runs) for runs in (self.series, self.compare_with) if runs]
-        sizes = [sizes_of(traces, self.size) for traces in groups]
+        sizes, *_ = (sizes_of(traces, self.size) for traces in groups)
         found = [self._crossings(traces, target) for traces in groups]
-        told = ", against ".join(
-            ", ".join(
-                level(f"{count} {_ONE[self.size] if count == 1 else self.size}", crossing.cost)
-                for count, crossing in zip(sizes[0], of_series, strict=True)
-            )
-            for of_series in found
-        )
+        names = [f"{count} {_ONE[self.size] if count == 1 else self.size}" for count in sizes]
+        told = ", against ".join(_listed(names, [one.cost for one in each]) for each in found)
         traces = [trace for of_group in groups for trace in of_group]
+        reached = [(trace.attrs["run"], trace, target) for trace in traces]
         return self._sloping(
-            *(results, traces, sizes[0], found, f"{self._subject(target)}: {told}"),
-            reached=[(trace.attrs["run"], trace, target) for trace in traces],
-            who="one run",
+            *(results, traces, sizes, found, f"{self._subject(target)}: {told}", reached), "one run"
         )
 
     def _of_targets(self, results: Results, factor: float) -> CaseOutcome:
         """Costs of one run to multiples of its targets, over 1/ε."""
-        targets = [factor * target for target in self.targets]
-        levels = [log_target(self.measurement, target) for target in targets]
-        points = self._points(results)
-        traces = list(points.values())
-        found, told = [], []
-        for target, goal in zip(targets, levels, strict=True):
-            crossed, chosen = best_by_others(self._crossings(traces, goal))
-            found.append(crossed)
-            step = f" with {_most_chosen(chosen, traces)}" if len(traces) > 1 else ""
-            told.append(level(f"ε = {target:g}", crossed.cost) + step)
+        goals = {factor * t: log_target(self.measurement, factor * t) for t in self.targets}
+        traces = self._points(results)
+        chosen = {goal: best_by_others(self._crossings(traces, goal)) for goal in goals.values()}
+        told = ", ".join(
+            level(f"ε = {target:g}", chosen[goal][0].cost)
+            + (f" with {_most_chosen(chosen[goal][1], traces)}" if len(traces) > 1 else "")
+            for target, goal in goals.items()
+        )
         of = f"mean {self.measurement}" if self.averaged else self.measurement
-        sizes = 1 / np.array(targets)
+        sizes = 1 / np.array(list(goals))
         if self.logarithm:
             start = float(np.median(column(traces[0], self.measurement)[:, 0]))
             sizes = sizes * np.log(np.maximum(2 * start * sizes, np.e))
+        reached = [(f"{t:g}", trace, goal) for t, goal in goals.items() for trace in traces]
+        found = [[crossed for crossed, _ in chosen.values()]]
         return self._sloping(
-            *(results, traces, sizes, [found]),
-            f"{unit_of(self.cost)} to {of} ε: {', '.join(told)}",
-            reached=[
-                (f"{target:g}", trace, goal)
-                for target, goal in zip(targets, levels, strict=True)
-                for trace in traces
-            ],
-            who="it",
+            *(results, traces, sizes, found, f"{unit_of(self.cost)} to {of} ε: {told}", reached),
+            "it",
         )
 
-    def _points(self, results: Results) -> Mapping[str, Trace]:
-        """The traces to compare, by point; levels are means so far where the claim says so."""
-        traces = results.traces[self.run]
-        if self.points == "selected":
-            point = results.chosen[self.run].point
-            traces = {point: traces[point]}
+    def _points(self, results: Results) -> list[Trace]:
+        """The traces to compare; levels are root mean squares so far where the claim says so."""
+        traces = results.selected(self.run)
+        if self.points == "best":
+            traces = list(results.traces[self.run].values())
         if not self.averaged:
             return traces
         name, dims = self.measurement, ("seed", "record")
-        return {
-            point: trace.assign({name: (dims, np.sqrt(_mean_squares(trace, name)))})
-            for point, trace in traces.items()
-        }
+        return [
+            trace.assign({name: (dims, np.sqrt(_mean_squares(trace, name)))}) for trace in traces
+        ]
 
     def _sloping(
         self,
@@ -333,8 +318,7 @@ class SlopeTest(Lines, EffectTest):
         sizes: np.ndarray,
         found: Sequence[Sequence[Crossings]],
         told: str,
-        *,
-        reached: Iterable[tuple[str, Trace, float]],
+        reached: Sequence[tuple[str, Trace, float]],
         who: str,
     ) -> CaseOutcome:
         """The slope of the first series of crossings, against that of the second if there is one.
@@ -352,73 +336,67 @@ class SlopeTest(Lines, EffectTest):
                 raise NotTestableError(f"{told}; {why}")
         if any(np.isneginf(crossing.cost).any() for series in found for crossing in series):
             raise NotTestableError(f"{told}; {who} starts there, or gets there at a cost of 0")
-        slopes = [slopes_of(sizes, np.stack([each.cost for each in series])) for series in found]
-        if not np.isfinite(slopes).any(axis=0).any():
+        slopes = [slopes_between(sizes, series) for series in found]
+        if not np.isfinite([each for each, _, _ in slopes]).any():
             raise NotTestableError(f"{told}; the budget is too small")
-        criterion = self.criterion
-        outcome, effect = results.compare(
-            self._gaps(slopes), criterion, self.unit, traces, self.measurement
-        )
-        shown = f"{plain(effect.estimate)} ({plain(effect.low)} to {plain(effect.high)})"
-        what = "lower than theirs by" if len(found) > 1 else f"below {self.power:g} by"
-        counted = f"{criterion.smallest:g} counts"
-        if self.direction == "equal":
-            counted = f"closer than {criterion.smallest:g} is near"
-        evidence = f"{told}; slope {what} {shown}; {counted}{format_repeats(effect)}"
-        # The highest slope of ours against the lowest of theirs, and the other way round.
-        gaps = [
-            self._gaps(
-                [
-                    extreme_slopes(sizes, series, (at == 0) == lowest)
-                    for at, series in enumerate(found)
-                ]
-            )
-            for lowest in (False, True)
-        ]
-        case = CaseOutcome("", outcome, evidence, effect)
-        return as_far_as_resolved(results, case, traces, gaps, criterion)
+        own, lowest, highest = slopes[0]
+        theirs = slopes[1] if len(slopes) > 1 else 3 * (np.full_like(own, self.power),)
 
-    def _gaps(self, slopes: Sequence[np.ndarray]) -> np.ndarray:
-        """(seeds,) how much lower the first slopes are than the others, or than is claimed."""
-        if len(slopes) > 1:
-            return advantages(slopes[0], slopes[1])
-        assert self.power is not None
-        return self.power - slopes[0]
+        def describe(effect: Effect) -> str:
+            what = "lower than theirs by" if len(found) > 1 else f"below {self.power:g} by"
+            shown = format_interval(effect.estimate, effect.low, effect.high)
+            counted = f"{effect.smallest:g} counts"
+            if self.direction == "equal":
+                counted = f"closer than {effect.smallest:g} is near"
+            return f"{told}; slope {what} {shown}; {counted}{format_repeats(effect)}"
+
+        gaps = advantages(own, theirs[0])
+        extremes = advantages(highest, theirs[1]), advantages(lowest, theirs[2])
+        return self.decided(results, traces, gaps, describe, self.measurement, extremes)
 
     def _of_errors(self, results: Results, share: float) -> CaseOutcome:
         """Errors of runs after a share of their rounds, over their sizes."""
         assert self.size is not None and self.power is not None
+        power = self.power
         traces = [until(trace, share) for trace in results.selected(*self.series)]
-        check_pairs(traces)
-        sizes = sizes_of(traces, self.size)
-        errors = np.stack([self._errors(trace) for trace in traces])
+        sizes, errors = sizes_of(traces, self.size), self._errors(traces)
         of = f"mean square of {self.measurement}" if self.averaged else self.measurement
-        told = ", ".join(
-            level(f"{self.size} = {size:g}", error)
-            for size, error in zip(sizes, errors, strict=True)
-        )
-        gaps = self.power - slopes_of(sizes, errors)
+        told = f"{of}: {_listed([f'{self.size} = {size:g}' for size in sizes], errors)}"
+        gaps = power - slopes_of(sizes, errors)
         if not np.isfinite(gaps).any():
-            raise NotTestableError(f"{of}: {told}; no seed ended in all runs")
-        outcome, effect = results.compare(gaps, self.criterion, self.unit, traces, self.measurement)
-        slope, low, high = (self.power - one for one in (effect.estimate, effect.high, effect.low))
-        evidence = f"{of}: {told}; slope {plain(slope)} ({plain(low)} to {plain(high)}), "
-        evidence += f"at most {self.power:g} claimed; {counts(effect)}"
-        return CaseOutcome("", outcome, evidence, effect)
+            raise NotTestableError(f"{told}; no seed ended in all runs")
 
-    def _errors(self, trace: Trace) -> np.ndarray:
-        """(seeds,) logarithms; +inf for a seed that diverged."""
-        if self.averaged:
-            errors = np.log10(_mean_squares(trace, self.measurement)[:, -1])
-        else:
-            errors = log_measurement(trace, self.measurement)[:, -1]
-        return np.where(diverged(trace), np.inf, errors)
+        def describe(effect: Effect) -> str:
+            slope = [power - one for one in (effect.estimate, effect.high, effect.low)]
+            return (
+                f"{told}; slope {format_interval(*slope)}, at most {power:g} claimed; "
+                f"{counts(effect)}"
+            )
 
-    def _of_horizons(self, results: Results, _: float) -> CaseOutcome:
+        return self.decided(results, traces, gaps, describe, self.measurement)
+
+    def _errors(self, traces: Sequence[Trace]) -> np.ndarray:
+        """(runs, seeds) logarithms; +inf for a seed that diverged."""
+        errors = []
+        for trace in traces:
+            if self.averaged:
+                own = np.log10(_mean_squares(trace, self.measurement)[:, -1])
+            else:
+                own = log_measurement(trace, self.measurement)[:, -1]
+            errors.append(np.where(diverged(trace), np.inf, own))
+        return np.stack(errors)
+
+    def _of_horizons(self, results: Results) -> CaseOutcome:
         """Levels that runs end with, over their horizons."""
         traces = results.selected(*self.series)
         sizes = sizes_of(traces, "horizon")
-        ends = np.stack([self._end(trace, results.window) for trace in traces])
+        levels = []
+        for trace in traces:
+            end = common_budget([trace], "round")
+            start = (1 - results.window) * end
+            # A run may start where the objective is least: to stand above it is no loss here.
+            levels.append(mean_along(trace, self.measurement, "round", start, end))
+        ends = np.log10(np.maximum(levels, _LEAST))
         told = ", ".join(
             f"{plain(float(np.sqrt((10 ** (2 * end)).mean())))} at K = {horizon}"
             for end, horizon in zip(ends, sizes, strict=True)
@@ -431,25 +409,22 @@ class SlopeTest(Lines, EffectTest):
         exponents = -2 * log(10) * (x @ ends) / (x @ x)
         printed = self.power if self.base is None else -log(self.base)
         assert printed is not None
-        outcome, effect = results.compare(
-            exponents / printed - 1, self.criterion, self.unit, traces, self.measurement
-        )
-        found = [plain((1 + part) * printed) for part in (effect.estimate, effect.low, effect.high)]
-        of = "a power of 1/(K + 1)" if self.base is None else "an exponent per iteration"
-        evidence = (
-            f"{subject}; its square falls with {of} of {found[0]} ({found[1]} to {found[2]}), "
-            f"printed {plain(printed)}; a tenth of it counts{format_repeats(effect)}"
-        )
-        return CaseOutcome("", outcome, evidence, effect)
 
-    def _end(self, trace: Trace, window: float) -> np.ndarray:
-        """(seeds,) logarithms of levels at the end."""
-        budget = common_budget([trace], "round")
-        if not budget:
-            return np.full(trace.sizes["seed"], np.nan)
-        # A run may start where the objective is least: to stand above the start is no loss here.
-        levels = mean_along(trace, self.measurement, "round", (1 - window) * budget, budget)
-        return np.asarray(np.log10(np.maximum(levels, _LEAST)))
+        def describe(effect: Effect) -> str:
+            parts = (effect.estimate, effect.low, effect.high)
+            found = format_interval(*((1 + part) * printed for part in parts))
+            of = "a power of 1/(K + 1)" if self.base is None else "an exponent per iteration"
+            return (
+                f"{subject}; its square falls with {of} of {found}, printed {plain(printed)}; "
+                f"a tenth of it counts{format_repeats(effect)}"
+            )
+
+        return self.decided(results, traces, exponents / printed - 1, describe, self.measurement)
+
+
+def _listed(names: Sequence[str], logarithms: Iterable[np.ndarray]) -> str:
+    """Means over seeds, by name."""
+    return ", ".join(level(name, own) for name, own in zip(names, logarithms, strict=True))
 
 
 def _mean_squares(trace: Trace, measurement: str) -> np.ndarray:

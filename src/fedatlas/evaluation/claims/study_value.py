@@ -9,10 +9,10 @@ import numpy as np
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.comparing import common_delta, format_delta, why_no_common_delta
 from fedatlas.evaluation.comparison import CONFIDENCE, ROUNDING
+from fedatlas.evaluation.quantities import common_delta, format_delta, why_no_common_delta
 from fedatlas.evaluation.results import Results
-from fedatlas.evaluation.tables import REFUTED, Classification, budgets_of, describe_point
+from fedatlas.evaluation.tables import REFUTED, Classification, describe_point
 from fedatlas.schema.claims import CaseOutcome, ClaimTest, Kind
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _beyond_data(test: StudyValueTest, results: Results) -> Iterator[Found]:
 
 
 def _budget_falls(test: StudyValueTest, results: Results) -> Iterator[Found]:
-    case = _budgets(results, test.run)[0]
+    case = results.budgets_of(test.run)[0]
     variable = "final_epsilon" if test.floor else "unfloored_epsilon"
     horizons, epsilon = case["horizon"].to_numpy(), case[variable].to_numpy()
     late = (horizons >= test.from_horizon) & np.isfinite(epsilon)
@@ -134,9 +134,9 @@ def _budget_falls(test: StudyValueTest, results: Results) -> Iterator[Found]:
 
 
 def _budget_order(test: StudyValueTest, results: Results) -> Iterator[Found]:
-    ours = _budgets(results, test.smaller)
+    ours = results.budgets_of(test.smaller)
     for rival in test.than:
-        theirs = _budgets(results, rival)
+        theirs = results.budgets_of(rival)
         cases = {test.smaller: ours, rival: theirs}
         totals = {run: _totals(own) for run, own in cases.items()}
         (own, mine), (other, its) = (next(iter(each.items())) for each in totals.values())
@@ -165,7 +165,7 @@ def _budget_order(test: StudyValueTest, results: Results) -> Iterator[Found]:
 
 def _delta_reaches_one(test: StudyValueTest, results: Results) -> Iterator[Found]:
     found, agrees = [], []
-    for case in _budgets(results, test.run):
+    for case in results.budgets_of(test.run):
         delta = case["delta"].dropna("iteration").to_numpy()
         reached = case["iteration"].to_numpy()[: len(delta)][delta >= 1]
         agrees.append(len(reached) > 0 and abs(int(reached[0]) - test.after) <= test.tolerance)
@@ -176,10 +176,6 @@ def _delta_reaches_one(test: StudyValueTest, results: Results) -> Iterator[Found
         yield Found("", None, f"{evidence}; {test.fitted}")
     else:
         yield Found("", agrees[0], evidence)
-
-
-def _budgets(results: Results, run: str) -> list[xr.Dataset]:
-    return budgets_of(results.study(results.budgets, "budgets"), run)
 
 
 def _totals(cases: Sequence[xr.Dataset]) -> dict[str, float]:

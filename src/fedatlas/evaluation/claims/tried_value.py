@@ -5,16 +5,15 @@ What they cost is measured on judged seeds.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
-from fedatlas.evaluation.comparing import EFFECT_KEYS, EffectTest, Measured, robustly
 from fedatlas.evaluation.comparison import Direction
-from fedatlas.evaluation.costs import Trace
 from fedatlas.evaluation.evidence import level_name
+from fedatlas.evaluation.levels import Trace
+from fedatlas.evaluation.quantities import EFFECT_KEYS, EffectTest, Measured
 from fedatlas.evaluation.results import NotTestableError, Results
 from fedatlas.evaluation.selection import number_at, scores
 from fedatlas.schema.claims import CaseOutcome, Kind
@@ -80,10 +79,6 @@ class TriedValueTest(EffectTest):
         return (self.run,) if self.run else (self.larger, self.smaller)
 
     @property
-    def unit(self) -> str:
-        return "decades"
-
-    @property
     def direction(self) -> Direction:
         return "not worse" if self.run else "better"
 
@@ -96,11 +91,10 @@ class TriedValueTest(EffectTest):
                 f"{', '.join(grid) or 'nothing'}"
             )
 
-    def judge(self, results: Results) -> Iterator[CaseOutcome]:
-        judge = self._printed if self.run else self._larger
-        yield results.tuned(robustly(partial(judge, results), {}), *self.runs)
+    def at_scale(self, results: Results, scale: float) -> Iterator[CaseOutcome]:
+        yield self._printed(results) if self.run else self._larger(results)
 
-    def _printed(self, results: Results, _: float) -> CaseOutcome:
+    def _printed(self, results: Results) -> CaseOutcome:
         tried, value = self._tried(results, self.run), self.value
         printed = min(tried, key=lambda one: abs(one.value - value))
         # Differences of decimal fractions carry rounding errors: 0.4 − 0.3 > 0.1.
@@ -120,7 +114,7 @@ class TriedValueTest(EffectTest):
             pair = {"published": printed, "chosen": other}
         return self._regret(results, self.run, pair)
 
-    def _larger(self, results: Results, _: float) -> CaseOutcome:
+    def _larger(self, results: Results) -> CaseOutcome:
         tried = self._tried(results, self.larger)
         own, other = (self._chosen(results, run) for run in self.runs)
         choices = f"chosen {self.hyper_parameter}: {self.larger} {own:g}, {self.smaller} {other:g}"

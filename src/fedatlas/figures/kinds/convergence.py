@@ -9,9 +9,16 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fedatlas.evaluation.comparing import EPSILON, largest_delta
-from fedatlas.evaluation.costs import Trace, column, cost_axis, is_counted
-from fedatlas.evaluation.levels import common_costs, diverged, drawn_values
+from fedatlas.evaluation.levels import (
+    Trace,
+    column,
+    common_costs,
+    cost_axis,
+    diverged,
+    drawn_values,
+    is_counted,
+)
+from fedatlas.evaluation.quantities import EPSILON, largest_delta
 from fedatlas.evaluation.selection import varied_hyper_parameters
 from fedatlas.figures.style import (
     DASHED,

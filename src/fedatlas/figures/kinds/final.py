@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from fedatlas.evaluation.costs import column
-from fedatlas.evaluation.levels import diverged, mean_interval, smallest
+from fedatlas.evaluation.levels import column, diverged, mean_interval, smallest
 from fedatlas.figures.style import (
     Shown,
     colours,

@@ -15,8 +15,8 @@ from pydantic import Field, PositiveFloat, model_validator
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.claims.compared import ComparisonTest
 from fedatlas.evaluation.claims.slope import LINEAR_POWER, SlopeTest
-from fedatlas.evaluation.costs import specification
 from fedatlas.evaluation.evidence import MARKS
+from fedatlas.evaluation.levels import specification
 from fedatlas.evaluation.results import Results
 from fedatlas.figures.style import Shown, entry, legend_below, new_canvas, put_title
 from fedatlas.schema.claims import CaseOutcome, ClaimTest, Outcome

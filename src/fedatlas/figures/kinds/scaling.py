@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
-from fedatlas.evaluation.costs import Trace, specification
-from fedatlas.evaluation.slopes import Size, costs_to, sizes_of
+from fedatlas.evaluation.levels import Trace, cost_to_reach, log_target, specification
+from fedatlas.evaluation.slopes import Size, sizes_of
 from fedatlas.figures.style import (
     DASHED,
     MARKERS,
@@ -76,12 +76,15 @@ class ScalingFigure(Figure):
         canvas = new_canvas(7.0, 4.0)
         place = canvas.subplots()
         handles = []
+        target = log_target(self.measurement, self.target)
         ticks: set[int] = set()
         holders = "parties"
         for number, (label, runs) in enumerate(self.groups.items()):
             series = [shown.chosen_trace(run) for run in runs]
             holders, counts = _holders(series)
-            spent = costs_to(series, self.measurement, self.target, self.cost)
+            spent = np.stack(
+                [cost_to_reach(run, self.measurement, self.cost, target) for run in series]
+            )
             whole = np.isfinite(spent).all(axis=0)
             lost = int((~whole).sum())
             note = f"\n{lost} of {len(whole)} seeds miss the target" if lost else ""

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
-from fedatlas.evaluation.costs import Trace, specification
-from fedatlas.evaluation.levels import reached
+from fedatlas.evaluation.levels import Trace, reached, specification
 from fedatlas.evaluation.selection import hyper_parameters, number_at, varied_hyper_parameters
 from fedatlas.figures.style import (
     Shown,

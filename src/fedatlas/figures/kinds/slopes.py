@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from fedatlas.evaluation.slopes import Line, Lines, slopes_of
+from fedatlas.evaluation.slopes import Line, slopes_of
 from fedatlas.figures.style import (
     MARKERS,
     Shown,
@@ -76,7 +76,6 @@ class SlopesFigure(Figure):
 
 
 def _draw(place: Axes, claim: Claim, shown: Shown) -> None:
-    assert isinstance(claim.test, Lines)  # as experiments are checked
     lines = claim.test.lines(lambda *runs: [shown.chosen_trace(run) for run in runs])
     found = sorted(lines, key=_by_numbers)
     colour_of = colours(line.label for line in found)

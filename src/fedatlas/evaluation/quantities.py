@@ -1,11 +1,11 @@
-"""Comparing quantities of runs: what is measured, in which unit, what counts, in words.
+"""Quantities of runs, the words that say how they are compared, and the tests that compare them.
 
 Runs are compared at a cost that all spent. An ε at δ = 0 holds at every δ; of others the δ must be
 equal, seed by seed: none says what another is worth.
 """
 
-from abc import ABC
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Literal, NamedTuple, Self
@@ -15,12 +15,10 @@ from pydantic import PositiveFloat, PositiveInt, model_validator
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparison import Criterion, Direction, Interval, advantages, decide
-from fedatlas.evaluation.costs import Trace, column, cost_axis
 from fedatlas.evaluation.evidence import (
     counts,
     format_cost,
     format_effect,
-    level_name,
     mean_of,
     number,
     target_name,
@@ -28,8 +26,11 @@ from fedatlas.evaluation.evidence import (
 )
 from fedatlas.evaluation.levels import (
     Crossings,
+    Trace,
+    column,
     common_budget,
     common_start,
+    cost_axis,
     cost_to_reach,
     crossings,
     diverged,
@@ -42,7 +43,7 @@ from fedatlas.evaluation.levels import (
     worse_than_start,
 )
 from fedatlas.evaluation.results import NotTestableError, Results
-from fedatlas.schema.claims import CaseOutcome, ClaimTest
+from fedatlas.schema.claims import CaseOutcome, ClaimTest, Effect
 from fedatlas.schema.quantities import LARGER_IS_BETTER
 
 Relation = Literal["faster", "at_least_as_fast", "much_faster", "similar"]
@@ -109,6 +110,11 @@ class EffectTest(ClaimTest, ABC):
         return COUNTING_FACTOR if self.unit == "decades" else COUNTING_DIFFERENCE
 
     @property
+    def scales(self) -> Mapping[str, float]:
+        """Scales of the budget or of the target at which it is judged again, by words."""
+        return {}
+
+    @property
     def criterion(self) -> Criterion:
         """Criterion of the claim, in units of the advantage."""
         smallest, published = self.smallest_effect or self.default_effect, self.published_effect
@@ -127,6 +133,18 @@ class EffectTest(ClaimTest, ABC):
             raise ValueError("published_effect: the claim is not about a lead; remove it")
         return self
 
+    def judge(self, results: Results) -> Iterator[CaseOutcome]:
+        for case in robustly(partial(self.at_scale, results), self.scales):
+            yield self.tuned(results, case)
+
+    def tuned(self, results: Results, case: CaseOutcome) -> CaseOutcome:
+        """The case, with how the points that are compared were chosen."""
+        return results.tuned(case, *self.runs)
+
+    @abstractmethod
+    def at_scale(self, results: Results, scale: float) -> Iterator[CaseOutcome]:
+        """Outcomes, one per case, at a scale of the budget or of the target."""
+
     def compared(
         self,
         results: Results,
@@ -135,52 +153,82 @@ class EffectTest(ClaimTest, ABC):
         found: Measured,
         measurement: str,
     ) -> CaseOutcome:
-        """The first against the second of two runs.
-
-        measurement: from which losses come.
-        """
-        check_pairs(traces)
-        outcome, effect = results.compare(
-            advantages(*found.losses), self.criterion, self.unit, traces, measurement
-        )
-        of = measurement if found.of in (measurement, level_name(measurement)) else None
-        told = ", ".join(
-            format_ends(name, values, self.unit, of)
-            for name, values in zip(names, found.losses, strict=True)
-        )
+        """The first of two runs against the second; measurement: from which losses come."""
+        ends = format_ends(names, found, self.unit, measurement)
         words = ("higher", "lower") if measurement in LARGER_IS_BETTER else ("lower", "higher")
-        near = 0 < abs(effect.estimate) < _spread(found.losses)
-        small = ", less than the spread of seeds" if near else ""
-        evidence = f"{found.subject}: {told}; {format_effect(effect, found.of, *words)}{small}"
-        evidence += f"; {counts(effect)}{results.of_test_rows(traces, measurement)}"
-        case = CaseOutcome("", outcome, evidence, effect)
-        if not found.between:
-            return case
-        first, second = found.between
-        gaps = advantages(first.after, second.before), advantages(first.before, second.after)
-        return as_far_as_resolved(results, case, traces, gaps, self.criterion)
+
+        def describe(effect: Effect) -> str:
+            near = 0 < abs(effect.estimate) < _spread(found.losses)
+            small = ", less than the spread of seeds" if near else ""
+            told = f"{ends}; {format_effect(effect, found.of, *words)}{small}; {counts(effect)}"
+            return told + results.of_test_rows(traces, measurement)
+
+        gaps, extremes = advantages(*found.losses), None
+        if found.between:
+            first, second = found.between
+            extremes = (
+                advantages(first.after, second.before),
+                advantages(first.before, second.after),
+            )
+        return self.decided(results, traces, gaps, describe, measurement, extremes)
+
+    def decided(
+        self,
+        results: Results,
+        traces: Sequence[Trace],
+        gaps: np.ndarray,
+        describe: Callable[[Effect], str],
+        measurement: str,
+        extremes: tuple[np.ndarray, np.ndarray] | None = None,
+    ) -> CaseOutcome:
+        """The outcome of advantages (seeds,), with evidence that describes the effect.
+
+        traces: that were compared. measurement: from which advantages come. extremes: the least
+        and the largest advantages that records leave open; not testable where the outcome depends
+        on them.
+        """
+        criterion = self.criterion
+        outcome, effect = results.compare(gaps, criterion, self.unit, traces, measurement)
+        evidence = describe(effect)
+        if extremes and outcome != "undecided":
+            least, most = (results.interval(extreme, traces) for extreme in extremes)
+            if decide(Interval(np.nan, least.low, most.high), criterion) != outcome:
+                outcome = "not testable"
+                evidence += (
+                    "; below resolution: records are too far apart to tell, or end too early"
+                )
+        return CaseOutcome("", outcome, evidence, effect)
 
 
-def robustly(judge: Callable[[float], CaseOutcome], scales: Mapping[str, float]) -> CaseOutcome:
-    """The outcome at scale 1; fragile where another scale gives another outcome.
+def robustly(
+    judge: Callable[[float], Iterable[CaseOutcome]], scales: Mapping[str, float]
+) -> list[CaseOutcome]:
+    """The cases at scale 1; fragile where another scale gives another outcome.
 
-    judge: from a scale of the budget or of the target. scales: by words.
+    judge: from a scale of the budget or of the target. scales: by words. Where these data cannot
+    speak there is one case for all.
     """
-    outcome = _tested(judge, 1.0)
-    others = {words: _tested(judge, scale).outcome for words, scale in scales.items()}
-    changed = [
-        f"{other} at {words}"
-        for words, other in others.items()
-        if other not in (outcome.outcome, "not testable")
+
+    def tested(scale: float) -> list[CaseOutcome]:
+        try:
+            return list(judge(scale))
+        except NotTestableError as why:
+            return [CaseOutcome("", "not testable", str(why))]
+
+    cases = tested(1.0)
+    others = {words: tested(scale) for words, scale in scales.items()}
+    return [
+        replace(
+            case,
+            fragile=", ".join(
+                f"{other} at {words}"
+                for words, found in others.items()
+                if (other := found[min(place, len(found) - 1)].outcome)
+                not in (case.outcome, "not testable")
+            ),
+        )
+        for place, case in enumerate(cases)
     ]
-    return replace(outcome, fragile=", ".join(changed))
-
-
-def _tested(judge: Callable[[float], CaseOutcome], scale: float) -> CaseOutcome:
-    try:
-        return judge(scale)
-    except NotTestableError as why:
-        return CaseOutcome("", "not testable", str(why))
 
 
 def at_end(traces: Sequence[Trace], measurement: str, share: float) -> Measured:
@@ -194,27 +242,17 @@ def by_cost(
     traces: Sequence[Trace], measurement: str, cost: str, budget: float, window: float
 ) -> Measured:
     """The mean measurement over the last `window` share of a budget."""
+    start = (1 - window) * budget
     return Measured(
         f"{measurement} by {format_common_cost(traces, cost, budget)}",
         measurement,
-        [losses_by(trace, measurement, cost, budget, window) for trace in traces],
+        [
+            reached(trace, measurement, cost, budget, window)
+            if unit_of_losses(measurement) == "decades"
+            else losses_along(trace, measurement, cost, start, budget)
+            for trace in traces
+        ],
     )
-
-
-def range_before(
-    traces: Sequence[Trace], names: Sequence[str], cost: str, at: float | None
-) -> tuple[float, float]:
-    """The cost from which on all runs have records, and that at which they are compared.
-
-    at: declared; None: the largest that all reached.
-    """
-    start, budget = shared_range(traces, cost)
-    if at is not None and at > budget:
-        raise FedatlasError(
-            f"'at: {at:g}' lies beyond {format_cost(cost, budget)}, the most that "
-            f"{' and '.join(map(repr, names))} both spent"
-        )
-    return start, budget if at is None else at
 
 
 def to_target(
@@ -246,20 +284,28 @@ def to_target(
     return Measured(subject, unit_of(cost), [crossing.cost for crossing in found], found)
 
 
-def shared_range(traces: Sequence[Trace], cost: str, share: float = 1.0) -> tuple[float, float]:
-    """The cost by which all runs have a record, and a share of the largest that all reached.
+def shared_range(
+    traces: Sequence[Trace], cost: str, share: float = 1.0, at: float | None = None
+) -> tuple[float, float]:
+    """The cost by which all runs have a record, and a share of that at which they are compared.
 
-    NotTestableError unless they can be compared there.
+    at: declared; None: the largest that all reached. NotTestableError unless they can be compared
+    there.
     """
     budget, start = common_budget(traces, cost), common_start(traces, cost)
     if why := _why_not_shared(traces, cost, budget):
         raise NotTestableError(why)
-    if start >= share * budget:
+    if at is not None and at > budget:
+        raise FedatlasError(
+            f"'at: {at:g}' lies beyond {format_cost(cost, budget)}, the most that all runs spent"
+        )
+    end = share * (budget if at is None else at)
+    if start >= end:
         raise NotTestableError(
             f"no cost that all spent: one has no record before {format_cost(cost, start)}, one "
-            f"ends at {share * budget:.4g}"
+            f"ends at {end:.4g}"
         )
-    return start, share * budget
+    return start, end
 
 
 def _why_not_shared(traces: Sequence[Trace], cost: str, budget: float) -> str:
@@ -337,28 +383,10 @@ def largest_delta(deltas: np.ndarray) -> float:
     return float(deltas[np.isfinite(deltas)].max(initial=0.0))
 
 
-def check_pairs(traces: Sequence[Trace]) -> None:
-    """Raise FedatlasError unless all have the same seeds, which are compared pair by pair."""
-    first, *others = (trace["seed"].to_numpy().tolist() for trace in traces)
-    for seeds in others:
-        if seeds != first:
-            raise FedatlasError(f"seeds {first} and {seeds} are no pairs: compare equal seeds")
-
-
 def unit_of_losses(measurement: str) -> str:
     """Decades where ratios are compared, as of what falls by orders of magnitude; else a score."""
     scores = measurement in LARGER_IS_BETTER or measurement.endswith("_rmse")
     return measurement if scores else "decades"
-
-
-def losses_by(
-    trace: Trace, measurement: str, cost: str, budget: float, window: float
-) -> np.ndarray:
-    """(seeds,) mean losses over the last `window` share of a budget; +inf for a lost seed."""
-    if unit_of_losses(measurement) == "decades":
-        return reached(trace, measurement, cost, budget, window)
-    start = (1 - window) * budget
-    return losses_along(trace, measurement, cost, start, budget)
 
 
 def losses_along(trace: Trace, measurement: str, cost: str, start: float, end: float) -> np.ndarray:
@@ -380,41 +408,23 @@ def lost_apart(trace: Trace, measurement: str, losses: np.ndarray) -> np.ndarray
     return np.where(lost, np.inf, losses)
 
 
-def format_ends(name: str, losses: np.ndarray, unit: str, measurement: str | None) -> str:
-    """The mean of losses over seeds, in the measurement's own direction.
+def format_ends(names: Sequence[str], found: Measured, unit: str, measurement: str) -> str:
+    """The subject, and each run's mean over seeds, in the measurement's own direction.
 
-    It is an upper bound where a seed's level lies below what is told apart. measurement: that of
-    levels; None where losses are costs.
+    It is an upper bound where a seed's level lies below what is told apart.
     """
-    floor = -np.inf if measurement is None else np.log10(smallest(measurement))
-    cut_off = unit == "decades" and bool((losses <= floor).any())
-    return mean_of(f"{name} ≤" if cut_off else name, losses, partial(format_loss, unit=unit))
+    floor = -np.inf if found.between else np.log10(smallest(measurement))
+    ends = []
+    for name, losses in zip(names, found.losses, strict=True):
+        cut_off = unit == "decades" and bool((losses <= floor).any())
+        loss = partial(format_loss, unit=unit)
+        ends.append(mean_of(f"{name} ≤" if cut_off else name, losses, loss))
+    return f"{found.subject}: {', '.join(ends)}"
 
 
 def format_loss(loss: float, unit: str) -> str:
     """A loss, in the measurement's own direction."""
     return number(loss) if unit == "decades" else f"{_sign(unit) * loss:.4g}"
-
-
-def as_far_as_resolved(
-    results: Results,
-    outcome: CaseOutcome,
-    traces: Sequence[Trace],
-    gaps: Sequence[np.ndarray],
-    criterion: Criterion,
-) -> CaseOutcome:
-    """The outcome, if it is the same wherever between two records targets were met.
-
-    traces: that were compared. gaps: the least and the largest advantages (seeds,) that records
-    leave open.
-    """
-    if outcome.outcome == "undecided":
-        return outcome
-    least, most = (results.interval(extreme, traces) for extreme in gaps)
-    if decide(Interval(np.nan, least.low, most.high), criterion) != outcome.outcome:
-        reason = "below resolution: records are too far apart to tell, or end too early"
-        return replace(outcome, outcome="not testable", evidence=f"{outcome.evidence}; {reason}")
-    return outcome
 
 
 def _spread(losses: Sequence[np.ndarray]) -> float:
