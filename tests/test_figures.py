@@ -8,7 +8,6 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from matplotlib.axes import Axes
 from matplotlib.colors import rgb_to_hsv, to_hex, to_rgb
 from pydantic import ValidationError
 from scipy import stats
@@ -165,7 +164,6 @@ CASES: dict[str, tuple[Any, ...]] = HORIZONTAL | {
     "final, one seed": ({"async": {"p": linear_trace([0.1])}}, figure_of(kind="final")),
     "final, lost": (lost(), figure_of(kind="final", measurement="test_accuracy")),
     "final, AUROC": (aurocs(0.937, 0.9375, 0.938), final_auroc(**PUBLISHED)),
-    "final, AUROC apart": (aurocs(0.969, 0.9695, 0.971), final_auroc(**PUBLISHED)),
     "final, min-max": (aurocs(0.9, 0.6), figure_of(kind="final", measurement="min_max_objective")),
     "final, levels": (traces(), figure_of(kind="final", measurement="suboptimality")),
 }
@@ -234,7 +232,7 @@ def test_a_cheap_run_is_not_left_out_of_the_limits():
     cheap, dear = rising(0.7, 0.7, first=0.6, cost_scale=0.05), rising(0.94, 0.95)
     figure = figure_of(measurement="test_auroc", costs=("bytes",))
     (place,) = composed({"page": {"p": cheap}, "avg": {"p": dear}}, figure).axes
-    assert place.get_ylim() == pytest.approx((0.5825, 0.9675))
+    assert place.get_ylim() == pytest.approx((0.5883333, 0.9672222))
 
 
 def test_a_seed_that_falls_does_not_squeeze_the_others():
@@ -355,61 +353,6 @@ def test_medians_are_taken_at_equal_cost_and_never_extrapolated():
     assert line[:, 0].max() == 40_000  # where the cheapest seed ended
 
 
-UNRECORDED = "thin dots: nothing was recorded in between"
-
-
-def parts(axes: Axes, colour: str = "#0072b2") -> tuple[list[list[float]], list[list[float]]]:
-    """Where the medians of a colour's lines lie along the axis: recorded, and bridged by dots."""
-    own = [line for line in axes.lines if to_hex(line.get_color()) == colour]
-    solid = [line.get_xdata().tolist() for line in own if line.get_lw() > 1]
-    dots = [line.get_xdata().tolist() for line in own if line.get_lw() == 1.0]
-    return solid, dots
-
-
-def on_rounds(*schedules: list[int]):
-    """Runs that fall at the rounds of their schedules."""
-    return {
-        name: {"p": make_trace([0.5 ** np.arange(len(rounds))] * 2, schedule=rounds)}
-        for name, rounds in zip(("page", "avg"), schedules, strict=False)
-    }
-
-
-def test_a_line_leaves_out_what_was_not_recorded_and_the_title_says_so():
-    """On a linear axis a long pause; bands and edges end with it."""
-    canvas = composed(on_rounds([0, 10, 20, 30, 40, 50, 200, 210, 220]), figure_of(costs=["round"]))
-    (place,) = canvas.axes
-    assert parts(place) == ([[0, 10, 20, 30, 40, 50], [200, 210, 220]], [[50, 200]])
-    reached = [band.get_paths()[0].get_extents().x1 for band in place.collections]
-    assert reached == [50, 220]
-    told = canvas.get_suptitle().splitlines()
-    assert told == ["A title", "median and range of 2 seeds", UNRECORDED]
-
-
-def test_on_a_logarithmic_axis_the_time_to_a_second_record_is_a_gap_if_it_is_long():
-    late = [1, *range(1000, 9001, 1000)]
-    canvas = composed(on_rounds([1, 2, 4, 8, 16], late), figure_of(costs=["round"]))
-    (place,) = canvas.axes
-    assert place.get_xscale() == "log"
-    assert parts(place) == ([[1, 2, 4, 8, 16]], [])
-    assert parts(place, "#d55e00") == ([[1], late[1:]], [[1, 1000]])
-    assert canvas.get_suptitle().endswith(UNRECORDED)
-
-
-@pytest.mark.parametrize(
-    "schedules",
-    [
-        ([0, 100],),  # nothing else was recorded either
-        ([0, 100, 200],),
-        ([0, 10, 20, 40, 80, 160],),  # rarer and rarer
-        ([0, *range(10, 101, 10)], [0, *range(10, 1001, 10)]),  # regular, on a logarithmic axis
-    ],
-)
-def test_what_is_recorded_rarely_or_rarer_has_no_gap(schedules):
-    canvas = composed(on_rounds(*schedules), figure_of(costs=["round"]))
-    assert parts(canvas.axes[0])[1] == []
-    assert UNRECORDED not in canvas.get_suptitle()
-
-
 def test_values_below_the_accuracy_of_the_optimum_are_told_in_the_title():
     for last, told in ((1e-12, True), (-1e-13, True), (1e-9, False)):
         below = make_trace([[1, 0.1]] * 2, suboptimality=[[1, 1e-3], [1, last]])
@@ -463,17 +406,6 @@ def test_full_rounds_are_marked_where_they_are_rare():
     assert marks(np.floor(np.arange(31) / 8) + 1)
     assert not marks(0.0)
     assert not marks(np.arange(31.0))
-
-
-def test_time_on_a_logarithmic_axis_keeps_all_of_its_accuracies():
-    slow = linear_trace([0.1] * 5, seconds_per_epoch=100.0, test_accuracy=ACCURACY)
-    made = {"async": {"p": linear_trace([0.1] * 5, test_accuracy=ACCURACY)}, "sync": {"p": slow}}
-    figure = figure_of(measurement="test_accuracy", costs=("simulated_time",), points="selected")
-    (place,) = composed(made, figure).axes
-    assert place.get_xscale() == "log"
-    # Of 41 records the second has no less than 0.5 + 0.3 / 40; the best ends with 0.84.
-    margin = 0.05 * (0.84 - 0.5075)
-    assert place.get_ylim() == pytest.approx((0.5075 - margin, 0.84 + margin))
 
 
 def test_costs_choose_the_columns():
@@ -630,48 +562,16 @@ def test_final_shows_seeds_their_mean_interval_and_the_published_value():
     assert place.get_yticklabels()[0].get_text() == "VFB²-SVRG\n3 of 3 seeds diverged"
 
 
-def test_final_keeps_what_is_far_apart_readable():
-    left, right = composed(*CASES["final, AUROC apart"]).axes
-    # Ours reach from 0.968 to 0.972, the published from 0.9366 to 0.9382.
-    assert left.get_xlim() == pytest.approx((0.9362, 0.9386))
-    assert right.get_xlim() == pytest.approx((0.9676, 0.9724))
-    assert [tick.get_text() for tick in left.get_yticklabels()] == list(VERTICAL)
-    steps = [np.diff(place.get_xticks()) for place in (left, right)]
-    assert np.concatenate(steps) == pytest.approx(steps[0][0])
-    assert left.get_xlabel() == right.get_xlabel() == ""
-    assert left.figure.get_supxlabel() == "area under the ROC curve on the test samples"
-    assert right.get_legend() is not None and left.get_legend() is None
-    left.figure.draw_without_rendering()
-    widths = [place.get_position().width for place in (left, right)]
-    assert widths[1] / widths[0] == pytest.approx(2, rel=0.01)  # one scale
-
-
-@pytest.mark.parametrize("case", ["final, AUROC", "final, AUROC apart"])
-def test_labels_of_final_values_do_not_overlap(case):
-    canvas = composed(*CASES[case])
+def test_labels_of_final_values_do_not_overlap():
+    canvas = composed(*CASES["final, AUROC"])
     canvas.draw_without_rendering()
+    (place,) = canvas.axes
     shown = [
         label.get_window_extent()
-        for place in canvas.axes
         for label, at in zip(place.get_xticklabels(), place.get_xticks(), strict=True)
         if place.get_xlim()[0] <= at <= place.get_xlim()[1]
     ]
     assert all(left.x1 < right.x0 for left, right in pairwise(shown))
-
-
-def test_final_of_one_scale_has_one_panel():
-    for ends, published in (
-        ((0.937, 0.9375, 0.938), PUBLISHED),
-        ((0.9, 0.95), {"async": 0.99}),  # as far beyond ours as ours are apart
-        ((0.97, 0.97), {}),
-    ):
-        (place,) = composed(aurocs(*ends), final_auroc(**published)).axes
-        assert place.get_xlabel() == "area under the ROC curve on the test samples"
-    # One value of each kind: nothing to tell apart.
-    one = {"async": {"p": auroc_trace([[0.5, 0.97]])}}
-    assert len(composed(one, final_auroc(**{"async": 0.93})).axes) == 1
-    gone = {"async": {"p": auroc_trace([[NAN, NAN]] * 2)}}
-    assert len(composed(gone, final_auroc(**{"async": 0.93})).axes) == 1
 
 
 def test_final_of_a_min_max_objective_keeps_its_sign():

@@ -143,7 +143,7 @@ def test_the_map_has_a_panel_for_each_straggler_and_number_of_parties():
     assert told == ["0.60\n✓", "0.90\n✓", "1.20\n✗", "0.50\n✓", "0.80\n✓", "1.10\n✗"]
     slopes = [text.get_text() for text in panels[4].texts]
     assert slopes[:3] == ["1.00\n✓", "0.60\n✗", "0.20\n✗"]
-    assert [len(place.lines) for place in panels] == [0, 0, 0, 0, 4, 0]  # sides of one cell
+    assert [len(place.patches) for place in panels] == [0, 0, 0, 0, 1, 0]  # one cell is outlined
     assert canvas.legends[0].get_texts()[-1].get_text() == "declared to hold here"
     assert [tick.get_text() for tick in panels[4].get_xticklabels()] == ["0.1", "10", "1000"]
 

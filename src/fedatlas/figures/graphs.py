@@ -28,12 +28,11 @@ _MARGIN = 4.0  # around nodes
 _ROOM = 42.0  # length of the circle for each agent
 _SMALLEST = 78.0  # radius of the circle
 _RADIUS_PER_WEIGHT = 5.0  # makes room for written weights
-_CLEAR = 15.0  # least distance between the middle of a node and arrows of others
-_BEND, _FURTHER = 0.15, 0.25  # of a chord that must bend; added for the second of an opposite pair
-_LABELLED = 24  # most edges of a graph whose weights can be read
+_BEND = 0.15  # of a chord, to the right
+_FEW = 8  # agents on a circle whose chords pass no other agent closely
+_LABELLED = 12  # most edges of a graph whose weights can be read
 _CROWDED = 50  # with more edges arrows are thinner
-_STEPS = np.linspace(0, 1, 41)  # along an arrow
-_LETTERING = np.array([0.45, 1.0])  # a weight is wider than high
+_AT = 0.27  # of the way from the sender, where a weight stands: arrows cross further on
 _MESSAGE, _KEPT = "#0072B2", "#999999"  # of trees; distinct with any colour vision
 _NODE_RADIUS, _LEAF_ROOM = 8.5, 21.0  # of a tree's node; width for each leaf
 
@@ -47,13 +46,13 @@ class _Arrow(NamedTuple):
     weight: float
     both_ways: bool
 
-    def along(self, shares: np.ndarray) -> np.ndarray:
-        """Points (n, 2) after these shares (n,) of the way."""
+    @property
+    def label_place(self) -> np.ndarray:
+        """Where the weight stands, (2,)."""
         way = self.end - self.start
         control = (self.start + self.end) / 2 + self.bend * np.array([way[1], -way[0]])
-        share = shares[:, None]
-        curve = (1 - share) ** 2 * self.start + 2 * (1 - share) * share * control
-        return np.asarray(curve + share**2 * self.end)
+        parts = (1 - _AT) ** 2 * self.start + 2 * _AT * (1 - _AT) * control + _AT**2 * self.end
+        return np.asarray(parts)
 
 
 def compose_graphs(title: str, graphs: Mapping[str, np.ndarray]) -> Canvas:
@@ -84,7 +83,8 @@ def compose_graphs(title: str, graphs: Mapping[str, np.ndarray]) -> Canvas:
         _draw_arrows(place, arrows, heads=not undirected)
         written, about = _weights_shown(weights)
         if written:
-            for arrow, (x, y) in zip(arrows, _label_places(arrows, nodes), strict=True):
+            for arrow in arrows:
+                x, y = arrow.label_place
                 place.text(x, y, f"{arrow.weight:.3g}", fontsize=7.5, bbox=_BOX, **_CENTRED)
         _draw_agents(place, nodes, colours)
         place.set_title(f"{name}: {_WHOSE[name]}\n{about}", fontsize=9)
@@ -156,62 +156,26 @@ def _draw_arrows(place: Axes, arrows: list[_Arrow], heads: bool) -> None:
         place.add_patch(patch)
 
 
-def _label_places(arrows: list[_Arrow], nodes: np.ndarray) -> np.ndarray:
-    """Places (arrows, 2) of weights on their arrows, far from other weights and arrows."""
-    # From the middle outwards; the middle wins if all places are clear by the size of a node.
-    shares = 0.5 + 0.04 * np.array([0, 1, -1, 2, -2, 3, -3, 4, -4, 5, -5, 6, -6])
-    ways = [arrow.along(_STEPS) for arrow in arrows]
-    places = np.array([arrow.along(shares[:1])[0] for arrow in arrows])
-    for _ in range(3):  # as earlier weights make room for later ones
-        for number, arrow in enumerate(arrows):
-            spots = arrow.along(shares)
-            lines = np.concatenate([nodes, *ways[:number], *ways[number + 1 :]])
-            weights = np.delete(places, number, axis=0)
-            # Two weights touch at twice the distance at which a weight touches a line.
-            clear = np.minimum(
-                _clearance(spots * _LETTERING, lines * _LETTERING),
-                _clearance(spots * _LETTERING, weights * _LETTERING) / 2,
-            )
-            places[number] = spots[np.argmax(np.minimum(clear, _NODE))]
-    return places
-
-
 def _arrows(weights: np.ndarray, nodes: np.ndarray) -> list[_Arrow]:
     """One for each edge, or for two opposite edges whose weights are equal or not written."""
     arrows = []
     written, _ = _weights_shown(weights)
     for one, other in combinations(range(len(weights)), 2):
         there, back = float(weights[other, one]), float(weights[one, other])
-        edges = [(one, other, there)] * (there > 0) + [(other, one, back)] * (back > 0)
-        both_ways = len(edges) == 2 and (there == back or not written)
-        if edges:
-            arrows += _bent(edges[:1] if both_ways else edges, both_ways, nodes)
+        both_ways = there > 0 and back > 0 and (there == back or not written)
+        apart = there > 0 and back > 0 and not both_ways
+        # On a wide circle a straight arrow would pass over the agents between. Clockwise, the
+        # middle of the circle is to the right.
+        inwards = _BEND if 2 * (other - one) <= len(nodes) else -_BEND
+        bend = inwards if len(nodes) > _FEW and 1 < other - one < len(nodes) - 1 else 0.0
+        if there > 0:
+            way = nodes[one], nodes[other]
+            arrows.append(_Arrow(*way, bend or _BEND * apart, there, both_ways))
+        if back > 0 and not both_ways:
+            # Opposite arrows bend apart, or one of them more.
+            own = -3 * bend if bend and apart else -bend or _BEND * apart
+            arrows.append(_Arrow(nodes[other], nodes[one], own, back, False))
     return arrows
-
-
-def _bent(edges: list[tuple[int, int, float]], both_ways: bool, nodes: np.ndarray) -> list[_Arrow]:
-    """One edge, or two opposite ones, bent so that they miss each other and other agents."""
-    sender, receiver, _ = edges[0]
-    # Clockwise, the middle of the circle is to the right.
-    inwards = 1 if 2 * ((receiver - sender) % len(nodes)) <= len(nodes) else -1
-    choices = [[0.0], [inwards * _BEND]]
-    if len(edges) == 2:
-        choices = [[_BEND, _BEND], [inwards * _BEND, -inwards * (_BEND + _FURTHER)]]
-    others = np.delete(nodes, [sender, receiver], axis=0)
-    for bends in choices:
-        arrows = [
-            _Arrow(nodes[start], nodes[end], bend, weight, both_ways)
-            for (start, end, weight), bend in zip(edges, bends, strict=True)
-        ]
-        if all(_clearance(arrow.along(_STEPS), others).min() >= _CLEAR for arrow in arrows):
-            break
-    return arrows
-
-
-def _clearance(places: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """(n,) distances of each place (n, 2) to the nearest of the others (m, 2)."""
-    distances = np.linalg.norm(places[:, None] - others, axis=2)
-    return np.asarray(distances.min(1, initial=np.inf))
 
 
 def _weights_shown(weights: np.ndarray) -> tuple[bool, str]:

@@ -52,17 +52,12 @@ if TYPE_CHECKING:
 _LINE_STYLES: list[Any] = ["-", "--", ":", "-.", (0, (8, 3)), (0, (1, 3)), (0, (5, 1, 1, 1, 1, 1))]
 _WIDTH = 1.3  # of the thinnest lines
 _HEIGHT = 2.5  # inches of a row, at least
-# A step between two records is unrecorded if it takes more than this share of the axis, and more
-# than so many times the curve's usual step there: records that are rare throughout are no gap.
-_LONG, _RARE = 0.25, 4.0
-_DOTTED: Any = {"ls": (0, (1, 2.5)), "lw": 1.0, "alpha": 0.8}
-_UNRECORDED = "thin dots: nothing was recorded in between"
 # What the axis of a measurement that rises to 1 says where it leaves out the start of curves.
 _CUT = "(curves start below this axis)"
 _LEFT = "(a seed leaves this axis)"
 # A lowest or highest seed that makes the axis longer than so many times is left out of its limits.
 _STRETCH = 4.0
-# Of published runs; a line of dots would be one that bridges what was not recorded.
+# Of published runs.
 _PUBLISHED: Any = (0, (5, 2))
 _ORIGINS = "solid: ours; dashed, with hollow marks: published"
 # Of ours and of published runs, by how often all colours were used before.
@@ -117,7 +112,6 @@ class ConvergenceFigure(Figure):
         """One row per group of curves and measurement, one column per cost axis.
 
         Lines are medians over seeds at equal cost. Bands reach from the lowest to the highest seed.
-        Dots bridge what was not recorded, and the title says so; see `_unrecorded`.
         """
         rows, costs = list(_rows(self, shown)), self.costs
         heights = [_height(row) if row.measurement == self.measurement else _HEIGHT for row in rows]
@@ -137,8 +131,7 @@ class ConvergenceFigure(Figure):
         notes: list[str] = []
         for row, places in zip(rows, axes, strict=True):
             for place, cost in zip(places, costs, strict=True):
-                if _draw_panel(place, row.measurement, cost, row.curves, logarithmic[cost]):
-                    notes.append(_UNRECORDED)
+                _draw_panel(place, row.measurement, cost, row.curves, logarithmic[cost])
                 if _is_logarithmic(row.measurement, row.curves):
                     place.set_yscale("log")
             if any(_is_clipped(curve, row.measurement) for curve in row.curves):
@@ -234,62 +227,32 @@ def _format_deltas(rows: list[_Row]) -> str:
 
 def _draw_panel(
     place: Axes, measurement: str, cost: str, curves: list[_Curve], logarithmic: bool
-) -> bool:
-    """Draw the curves; whether any has a gap."""
+) -> None:
     from matplotlib.ticker import EngFormatter, MaxNLocator
 
     thicker = min(0.7, 1.4 / max(len(curves) - 1, 1))
-    drawn = [_healthy_seeds(curve, measurement, cost, logarithmic) for curve in curves]
-    width, has_gaps = _width_of_axis([x for x, _ in drawn], logarithmic), False
-    for above, (curve, (x, y)) in enumerate(zip(reversed(curves), reversed(drawn), strict=True)):
+    for above, curve in enumerate(reversed(curves)):
         # Later curves are drawn first and wider, so that coinciding ones are both seen.
         order, thickness = -above, _WIDTH + thicker * above
+        x, y = _healthy_seeds(curve, measurement, cost, logarithmic)
         if not len(y):
             continue
-        low, high, median = y.min(axis=0), y.max(axis=0), np.median(y, axis=0)
+        band = y.min(axis=0), y.max(axis=0)
         # Dashes are on top of all, the lines that they may coincide with below all.
         level = 0.1 * order + (curve.style == DASHED) - curve.has_dashed
-        gaps = _unrecorded(x, width, logarithmic)
-        for part in np.split(np.arange(len(x)), gaps + 1):
-            band = low[part], high[part]
-            place.fill_between(x[part], *band, color=curve.colour, alpha=0.15, linewidth=0)
-            # Thin edges keep overlapping bands distinct.
-            edges = np.stack(band, axis=1)
-            place.plot(x[part], edges, color=curve.colour, lw=0.4, alpha=0.5)
-            place.plot(x[part], median[part], zorder=3 + level, **_look(curve, thickness))
-        for gap in gaps:
-            ends = slice(gap, gap + 2)
-            place.plot(x[ends], median[ends], zorder=3 + level, color=curve.colour, **_DOTTED)
-        has_gaps |= len(gaps) > 0
+        place.fill_between(x, *band, color=curve.colour, alpha=0.15, linewidth=0)
+        # Thin edges keep overlapping bands distinct.
+        place.plot(x, np.stack(band, axis=1), color=curve.colour, lw=0.4, alpha=0.5)
+        place.plot(x, np.median(y, axis=0), zorder=3 + level, **_look(curve, thickness))
     if not place.lines:
         place.text(0.5, 0.5, "nothing to draw", transform=place.transAxes, ha="center")
     if logarithmic:
         place.set_xscale("log")
-        return has_gaps
+        return
     place.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
     unit = tick_unit(cost)
     if unit is not None:
         place.xaxis.set_major_formatter(EngFormatter(unit, sep=""))
-    return has_gaps
-
-
-def _width_of_axis(costs: list[np.ndarray], logarithmic: bool) -> float:
-    """How much the curves' costs take of an axis, in decades if it is logarithmic."""
-    every = np.concatenate([np.empty(0), *costs])
-    if not len(every):
-        return 0.0
-    return float(np.log10(every.max() / every.min()) if logarithmic else every.max())
-
-
-def _unrecorded(x: np.ndarray, width: float, logarithmic: bool) -> np.ndarray:
-    """Records after which a curve has a gap: nothing measured lies on a line to the next one.
-
-    A logarithmic axis shows at length what comes before the second record.
-    """
-    steps = np.diff(np.log10(x) if logarithmic else x)
-    if not len(steps):
-        return np.empty(0, dtype=int)
-    return np.flatnonzero((steps > _LONG * width) & (steps > _RARE * np.median(steps)))
 
 
 def _is_clipped(curve: _Curve, measurement: str) -> bool:
@@ -326,31 +289,27 @@ def _heights(
     """Limits of a row's y axis, and what the axis must say of curves that they cut.
 
     Curves start at the score of a constant and end close together; the start would squeeze the
-    ends. It is the first tenth of costs on a linear x axis. A logarithmic one shows the start at
-    length: its first tenth of records is left out only if it would take half of the height.
-    A seed that falls, too, would squeeze all others: see `_STRETCH`.
+    ends. It is the first tenth of costs on a linear x axis, of records on a logarithmic one. A seed
+    that falls, too, would squeeze all others: see `_STRETCH`.
     logarithmic: by cost, whether the x axis is.
     """
-    kept, left, early = [np.empty((1, 0))], [np.empty(0)], [np.empty(0)]
+    kept, left = [np.empty((1, 0))], [np.empty(0)]
     for cost, is_logarithmic in logarithmic.items():
         for curve in row.curves:
             x, y = _healthy_seeds(curve, row.measurement, cost, is_logarithmic)
             if len(y):
                 late = np.arange(len(x)) >= len(x) / 10 if is_logarithmic else x >= x[-1] / 10
                 kept.append(y[:, late])
-                (early if is_logarithmic else left).append(y[:, ~late].ravel())
-    values, started = np.concatenate([y.ravel() for y in kept]), np.concatenate(early)
+                left.append(y[:, ~late].ravel())
+    values = np.concatenate([y.ravel() for y in kept])
     if not len(values):
         return None, None, []
     inner = np.concatenate([_without_extremes(y).ravel() for y in kept])
     leaves = bool(np.ptp(values) > _STRETCH * np.ptp(inner) > 0)
     values = inner if leaves else values
-    shown = np.concatenate([values, started])
-    if np.ptp(values) > np.ptp(shown) / 2:
-        values, started = shown, np.empty(0)
     low, high = values.min(), values.max()
     margin = max(0.05 * (high - low), 1e-3)
-    cut = bool((np.concatenate([*left, started]) < low - margin).any())
+    cut = bool((np.concatenate(left) < low - margin).any())
     return low - margin, high + margin, [_CUT] * cut + [_LEFT] * leaves
 
 

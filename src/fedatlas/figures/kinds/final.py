@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 _OFFSET = 0.22  # of seeds above the mean of their run, in rows
-_EMPTY = 2 / 3  # largest empty share of one axis between published values and ours
-_BREAK: Any = {"marker": [(-0.5, -1), (0.5, 1)], "ms": 7, "mew": 1, "ls": "", "clip_on": False}
 
 
 class FinalFigure(Figure):
@@ -52,38 +50,23 @@ class FinalFigure(Figure):
         return self.published
 
     def compose(self, title: str, shown: Shown) -> Canvas:
-        """One row per run: its seeds as dots, their mean and its 95 % interval, the printed value.
-
-        Printed values that are far from all of ours have a panel of their own, on the same scale.
-        """
+        """One row per run: its seeds as dots, their mean and 95 % interval, the printed value."""
         logarithmic = MEASUREMENTS[self.measurement].logarithmic
         rows = list(_rows(self, shown, logarithmic))
-        spans = [] if logarithmic else _spans_apart(rows)
         canvas = new_canvas(7.5, 1.3 + 0.5 * len(rows))
-        places = canvas.subplots(
-            ncols=max(len(spans), 1),
-            squeeze=False,
-            sharey=True,
-            width_ratios=[high - low for low, high in spans] or None,
-        )[0]
-        for place in places:
-            for height, row in enumerate(rows):
-                _draw_row(place, height, row)
-            place.grid(axis="y", visible=False)
-            if logarithmic:
-                place.set_xscale("log")
-            else:
-                place.ticklabel_format(axis="x", useOffset=False)
-        labels = [printable(row.label) for row in rows]
-        places[0].set_yticks(range(len(rows)), labels, parse_math=False)
-        places[0].set_ylim(len(rows) - 0.5, -0.5)
-        label = MEASUREMENTS[self.measurement].long_name
-        if spans:
-            _break_axis(places[0], places[1], spans)
-            canvas.supxlabel(label, fontsize="medium")
+        place = canvas.subplots()
+        for height, row in enumerate(rows):
+            _draw_row(place, height, row)
+        place.grid(axis="y", visible=False)
+        if logarithmic:
+            place.set_xscale("log")
         else:
-            places[0].set_xlabel(label)
-        legend_beside(places[-1], _legend(logarithmic, bool(self.published)))
+            place.ticklabel_format(axis="x", useOffset=False)
+        labels = [printable(row.label) for row in rows]
+        place.set_yticks(range(len(rows)), labels, parse_math=False)
+        place.set_ylim(len(rows) - 0.5, -0.5)
+        place.set_xlabel(MEASUREMENTS[self.measurement].long_name)
+        legend_beside(place, _legend(logarithmic, bool(self.published)))
         note = shown.seeds()
         if any(row.is_clipped for row in rows):
             note += f"\n{format_floor(self.measurement)}"
@@ -101,11 +84,6 @@ class _Row(NamedTuple):
     bounds: tuple[float, float] | None
     published: float | None
     is_clipped: bool = False  # whether ends below what the measurement is known to were raised
-
-    @property
-    def ours(self) -> list[float]:
-        """All drawn values except the published one."""
-        return [*self.ends, *(self.bounds or ())]
 
 
 def _rows(figure: FinalFigure, shown: Shown, logarithmic: bool) -> Iterator[_Row]:
@@ -138,40 +116,6 @@ def _draw_row(place: Axes, height: int, row: _Row) -> None:
         place.plot(row.mean, height, "o", color=row.colour, ms=6.5, zorder=4)
     if row.published is not None:
         place.plot(row.published, height + _OFFSET, "D", mfc="white", mec="black", ms=5)
-
-
-def _spans_apart(rows: list[_Row]) -> list[tuple[float, float]]:
-    """The spans of two panels if published values and ours lie far apart, otherwise nothing."""
-    ours = np.array([value for row in rows for value in row.ours])
-    published = np.array([row.published for row in rows if row.published is not None])
-    if not len(ours) or not len(published):
-        return []
-    (_, below), (above, _) = sorted((part.min(), part.max()) for part in (ours, published))
-    inhabited = max(np.ptp(ours), np.ptp(published))
-    whole = max(ours.max(), published.max()) - min(ours.min(), published.min())
-    if not inhabited or above - below <= _EMPTY * whole:
-        return []
-    # Both panels have one scale. The narrower one is widened to make room for its ticks.
-    spans = []
-    for part in (ours, published):
-        middle = (part.min() + part.max()) / 2
-        half = 0.6 * max(np.ptp(part), inhabited / 2)
-        spans.append((float(middle - half), float(middle + half)))
-    return sorted(spans)
-
-
-def _break_axis(left: Axes, right: Axes, spans: list[tuple[float, float]]) -> None:
-    """Make two panels look like one interrupted axis with evenly spaced ticks."""
-    from matplotlib.ticker import MaxNLocator, MultipleLocator
-
-    steps = MaxNLocator(6).tick_values(0, sum(high - low for low, high in spans))
-    for place, span in zip((left, right), spans, strict=True):
-        place.set_xlim(span)
-        place.xaxis.set_major_locator(MultipleLocator(steps[1] - steps[0]))
-    right.spines["left"].set_visible(False)
-    right.tick_params(axis="y", length=0)
-    left.plot(1, 0, color="black", transform=left.transAxes, **_BREAK)
-    right.plot(0, 0, color="black", transform=right.transAxes, **_BREAK)
 
 
 def _legend(logarithmic: bool, published: bool) -> list[Line2D]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 _WIDTH, _HEIGHT = 0.62, 0.5  # inches of a cell
-_OUTLINE: Any = {"color": "black", "lw": 2.2, "solid_capstyle": "projecting"}
+_OUTLINE: Any = {"ec": "black", "fc": "none", "lw": 1.6}
 _PALE = 0.6  # of the shade above which letters are white
 
 
@@ -95,7 +95,9 @@ class RegionFigure(Figure):
             entry(f"{mark} {outcome}", ls="") for outcome, mark in MARKS.items() if outcome in found
         ]
         if self.outlined:
-            handles.append(entry("declared to hold here", **_OUTLINE))
+            handles.append(
+                entry("declared to hold here", ls="", marker="s", ms=9, mec="black", mfc="none")
+            )
         legend_below(canvas, handles, columns=min(len(handles), 5))
         sign = "≥" if self.measurement in LARGER_IS_BETTER else "≤"
         level = MEASUREMENTS[self.measurement].long_name
@@ -187,6 +189,7 @@ class _Grid(NamedTuple):
 def _draw_row(canvas: Canvas, panels: Sequence[Axes], row: _Row, grid: _Grid) -> None:
     """The maps of one row, and the bar of their colours."""
     from matplotlib.colors import Normalize, TwoSlopeNorm
+    from matplotlib.patches import Rectangle
 
     drawn: Any = None
     across, up, furthest = grid.across, grid.up, grid.furthest
@@ -205,7 +208,8 @@ def _draw_row(canvas: Canvas, panels: Sequence[Axes], row: _Row, grid: _Grid) ->
             for x, cell in enumerate(line):
                 if cell:
                     _write(where, cell, y, x, drawn)
-        _outline(where, np.array([[one in row.outlined for one in line] for line in networks]))
+                if networks[y][x] in row.outlined:
+                    where.add_patch(Rectangle((x - 0.46, y - 0.46), 0.92, 0.92, **_OUTLINE))
         where.set_title(f"{row.name}, {straggler}", fontsize=8)
         where.set_xticks(range(len(across)), [f"{x:g}" for x in across])
         where.set_yticks(range(len(up)), [f"{y:g}" for y in up])
@@ -283,18 +287,3 @@ def _write(where: Axes, cell: _Cell, row: int, column: int, drawn: Any) -> None:
         fontsize=7,
         color="black" if light > _PALE or np.isnan(cell.value) else "white",
     )
-
-
-def _outline(where: Axes, part: np.ndarray) -> None:
-    """Draw the border of the cells (rows, columns) that are true; the edge of the map is one."""
-    inside = np.pad(part, 1)
-    for y, x in zip(*np.nonzero(inside), strict=True):
-        low, left = y - 1.5, x - 1.5  # of the cell, without the padding
-        for dy, dx, ys, xs in (
-            (-1, 0, (low, low), (left, left + 1)),
-            (1, 0, (low + 1, low + 1), (left, left + 1)),
-            (0, -1, (low, low + 1), (left, left)),
-            (0, 1, (low, low + 1), (left + 1, left + 1)),
-        ):
-            if not inside[y + dy, x + dx]:
-                where.plot(xs, ys, **_OUTLINE, scalex=False, scaley=False, clip_on=False)

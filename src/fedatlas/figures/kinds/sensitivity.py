@@ -42,7 +42,6 @@ _RING: dict[str, Any] = {"marker": "o", "ms": 9, "mfc": "none", "mew": 1.2, "ls"
 _ALL_LOST: dict[str, Any] = {"marker": "x", "ms": 5, "ls": ""}
 _SOME_LOST: dict[str, Any] = {"marker": "+", "ms": 6, "ls": ""}
 _CROSS_ROOM = 0.05  # of a panel's height, for the crosses of one line
-_NEAR = 0.02  # of a panel's sides, within which rings coincide
 # Below how many decades a vertical axis has ticks between powers of ten, and at which multiples.
 _TICKS = {0.8: (1.0, 2.0, 3.0, 4.0, 6.0, 8.0), 1.7: (1.0, 2.0, 5.0)}
 _MOST_TICKS = 12
@@ -258,6 +257,10 @@ def _draw_panel(place: Axes, row: _Row, column: int) -> None:
         (style, marker), (medians, (low, high)) = line.look, _heights(line.levels[column])
         place.plot(line.values, medians, ls=style, marker=marker, ms=4, lw=1.2, **order)
         place.vlines(line.values, low, high, lw=1.0, alpha=0.6, **order)
+        if (at := line.chosen) is not None:
+            # Of growing size: rings of several lines in one place lie about each other.
+            ring = _RING | {"ms": _RING["ms"] + 1.5 * above, "mec": line.colour, "zorder": 4}
+            place.plot(line.values[at], medians[at], **ring)
     # After the lines: limits of a bound alone, a single value, may be too close for matplotlib.
     for (_, value), colour in row.bounds.items():
         place.axvline(value, color=colour, **_BOUND)
@@ -269,7 +272,6 @@ def _draw_panel(place: Axes, row: _Row, column: int) -> None:
             heights = np.full(lost.sum(), height)
             on_top = place.get_xaxis_transform()
             place.plot(line.values[lost], heights, color=line.colour, transform=on_top, **cross)
-    _ring_chosen(place, row.lines, column)
 
 
 def _make_room(place: Axes, share: float) -> None:
@@ -285,20 +287,6 @@ def _make_room(place: Axes, share: float) -> None:
     place.yaxis.set_minor_formatter(NullFormatter())
     if len(subs) > 1:
         place.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-
-
-def _ring_chosen(place: Axes, lines: Sequence[_Line], column: int) -> None:
-    """Ring the chosen points; rings of several lines in one place lie about each other."""
-    ringed: list[np.ndarray] = []
-    for line in reversed(lines):
-        if line.chosen is None:
-            continue
-        at = (line.values[line.chosen], _heights(line.levels[column])[0][line.chosen])
-        centre = place.transAxes.inverted().transform(place.transData.transform(at))
-        near = sum(bool(np.abs(centre - other).max() < _NEAR) for other in ringed)
-        look = _RING | {"ms": _RING["ms"] + 4 * near, "mec": line.colour, "zorder": 4}
-        place.plot(*at, **look)
-        ringed.append(centre)
 
 
 def _heights(levels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
