@@ -18,7 +18,7 @@ import itertools
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -31,10 +31,6 @@ Seconds = float | Fraction
 #: See `simulate`.
 Factor = Callable[[int, int, int, str, Seconds], float] | None
 Move = Callable[[int, Vector, Vector], Vector] | None
-
-LOSSES = ("logistic", "square", "robust")
-REGULARISERS = ("none", "l2", "nonconvex")
-METHODS = ("sgd", "svrg", "saga", "afsvrg-vp")
 
 
 # ----------------------------------------------------------------------------- objectives
@@ -244,161 +240,56 @@ class Result:
 
 # ------------------------------------------------------------------------------------- events
 
-
-@dataclass(frozen=True)
-class UpdateApplied:
-    """A party finishes an update: it changes its block, as a whole, now."""
-
-    time: Seconds
-    iteration: Iteration
-    party: int
-    rank = 0
-
-    def order(self) -> tuple[int, ...]:
-        return (self.iteration.number, self.party)
-
-    def happen(self, world: _World) -> None:
-        world.apply(self.time, self.iteration, self.party)
-        if self.party == self.iteration.dominator:
-            if not world.synchronous:
-                world.plan(IterationBegins(self.time, self.party, world.epoch))
-        else:
-            world.idle_threads[self.party] += 1
-            world.start_collaborations(self.time, self.party)
-        world.under_way -= 1
-        if world.under_way == 0:
-            world.everything_applied(self.time)
+#: What happens first of what happens at one time, and of equal ones by `order`, see `_World.plan`.
+UPDATE_APPLIED, MESSAGE_ARRIVES, PARTY_ANSWERS, SUM_ARRIVES, ITERATION_BEGINS = range(5)
 
 
-@dataclass(frozen=True)
-class MessageArrives:
-    """(ϑ, i) reaches a collaborator: Algorithm 3, line 2."""
-
-    time: Seconds
-    iteration: Iteration
-    party: int
-    rank = 1
-
-    def order(self) -> tuple[int, ...]:
-        return (self.iteration.number, self.party)
-
-    def happen(self, world: _World) -> None:
-        world.queues[self.party].append(self)
-        world.start_collaborations(self.time, self.party)
-
-
-@dataclass(frozen=True)
-class PartyAnswers:
-    """A party has computed its share from its block as it is now: Algorithm 1, line 2."""
-
-    time: Seconds
-    iteration: Iteration
-    party: int
-    rank = 2
-
-    def order(self) -> tuple[int, ...]:
-        return (self.iteration.dominator, self.party)
-
-    def happen(self, world: _World) -> None:
-        # The whole block is kept until the sum is there.
-        self.iteration.blocks_read[self.party] = world.blocks[self.party].copy()
-        self.iteration.applied_at_read[self.party] = world.updates_seen[self.party]
-
-
-@dataclass(frozen=True)
-class SumArrives:
-    """The dominator has the inner product: Algorithm 1, line 7, and Algorithm 2, lines 3–5."""
-
-    time: Seconds
-    iteration: Iteration
-    rank = 3
-
-    def order(self) -> tuple[int, ...]:
-        return (self.iteration.dominator,)
-
-    def happen(self, world: _World) -> None:
-        world.decide(self.time, self.iteration)
-
-
-@dataclass(frozen=True)
-class IterationBegins:
-    """A dominator asks all parties for their shares."""
-
-    time: Seconds
-    dominator: int
-    epoch: int
-    rank = 4
-
-    def order(self) -> tuple[int, ...]:
-        return (self.dominator,)
-
-    def happen(self, world: _World) -> None:
-        if world.closed or self.epoch != world.epoch:
-            return
-        sample, number = int(world.samples[world.begun]), world.rounds[self.dominator]
-        iteration = Iteration(self.dominator, self.time, sample, number)
-        world.begin(iteration)
-        asked = self.time + world.latency
-        answered = [
-            asked + world.duration(iteration, party, "share", asked) for party in range(world.q)
-        ]
-        for party in range(world.q):
-            iteration.answered[party] = answered[party]
-            world.plan(PartyAnswers(answered[party], iteration, party))
-        world.plan(SumArrives(max(answered) + world.depth * world.latency, iteration))
-
-
+@dataclass
 class _World:
-    """Everything that the events change."""
+    """Everything that the events change, and what it starts from, see `simulate`."""
 
-    def __init__(
-        self,
-        method: str,
-        X: Matrix,
-        y: Vector,
-        blocks: Sequence[Sequence[int]],
-        order: Sequence[int],
-        updates: int,
-        step: float,
-        loss: str,
-        regulariser: str,
-        weight: float,
-        dominators: int,
-        synchronous: bool,
-        inner: int | None,
-        seconds_per_feature: Seconds,
-        latency: Seconds,
-        slowdown: Sequence[Seconds],
-        w0: Vector,
-        threads: int,
-        factor: Factor,
-        move: Move,
-    ) -> None:
-        self.method, self.X, self.y, self.samples = method, X, y, order
-        self.n, self.q, self.m = len(y), len(blocks), dominators
-        self.columns = [np.asarray(columns) for columns in blocks]
-        self.updates, self.step, self.inner = updates, step, inner
-        self.loss, self.regulariser, self.weight = loss, regulariser, weight
-        self.synchronous = synchronous
+    method: str
+    X: Matrix
+    y: Vector
+    block_columns: Sequence[Sequence[int]]
+    samples: Sequence[int]
+    updates: int
+    step: float
+    loss: str
+    regulariser: str = "none"
+    weight: float = 0.0
+    _: KW_ONLY
+    dominators: int = 1
+    synchronous: bool = False
+    inner: int | None = None
+    seconds_per_feature: Seconds = 1.0
+    latency: Seconds = 0.0
+    slowdown: Sequence[Seconds] | None = None
+    w0: Vector | None = None
+    threads: int | None = None
+    factor: Factor = None
+    move: Move = None
 
-        self.latency = latency if self.q > 1 else 0
+    def __post_init__(self) -> None:
+        assert (self.inner is None) == (self.method in ("sgd", "saga"))
+        self.columns = [np.asarray(columns) for columns in self.block_columns]
+        self.n, self.q, self.m = len(self.y), len(self.columns), self.dominators
+        w0 = np.zeros(self.X.shape[1]) if self.w0 is None else self.w0
+        self.latency = self.latency if self.q > 1 else 0
         self.depth = (self.q - 1).bit_length()  # ⌈log2 q⌉
-        # r_ℓ and τ_ℓ
-        self.share_time = [
-            seconds_per_feature * len(columns) * slow
-            for columns, slow in zip(self.columns, slowdown, strict=True)
+        # r_ℓ, which is τ_ℓ, too
+        self.work = [
+            self.seconds_per_feature * len(columns) * slow
+            for columns, slow in zip(self.columns, self.slowdown or [1] * self.q, strict=True)
         ]
-        self.update_time = list(self.share_time)
-        self.factor = factor
-        self.move = move
         self.rounds = [0] * self.m  # decided, per dominator
         self.begun = 0  # iterations
 
         self.blocks = [np.array(w0[columns], dtype=np.float64) for columns in self.columns]
         self.updates_seen = [0] * self.q  # applied, per block
         self.updates_meant = [0] * self.q  # decided, per block
-        self.idle_threads = [threads] * self.q
-        self.queues: list[deque[MessageArrives]] = [deque() for _ in range(self.q)]
+        self.idle_threads = [self.threads or self.m] * self.q
+        self.queues: list[deque[tuple[Seconds, Iteration]]] = [deque() for _ in self.columns]
         # ϑ to subtract, per party and sample (SAGA: each party has its own copy), and its mean
         self.reference = [np.zeros(self.n) for _ in range(self.q)]
         self.mean = [np.zeros(len(columns)) for columns in self.columns]
@@ -407,7 +298,7 @@ class _World:
         self.begun_in_epoch = 0
         self.closed = False  # no iteration may begin until the next epoch
         self.under_way = 0  # iterations that are not decided, updates that are not applied yet
-        self.agenda: list[tuple[Seconds, int, tuple[int, ...], int, Any]] = []
+        self.agenda: list[tuple[Any, ...]] = []
         self.tickets = itertools.count()
 
         self.iterations: list[Iteration] = []
@@ -416,9 +307,14 @@ class _World:
         self.longest_wait: Seconds = 0
         self.report: tuple[Seconds, list[Vector], int] | None = None
 
-    def plan(self, event: Any) -> None:
-        entry = (event.time, event.rank, event.order(), next(self.tickets), event)
-        heapq.heappush(self.agenda, entry)
+    def plan(
+        self, time: Seconds, rank: int, order: tuple[int, ...], event: Callable[..., None], *what
+    ) -> None:
+        heapq.heappush(self.agenda, (time, rank, order, next(self.tickets), event, what))
+
+    def plan_update(self, time: Seconds, iteration: Iteration, party: int) -> None:
+        order = iteration.number, party
+        self.plan(time, UPDATE_APPLIED, order, self.update_applied, iteration, party)
 
     def run(self) -> None:
         if self.method == "sgd":
@@ -426,8 +322,8 @@ class _World:
         else:
             self.start_epoch(self.pass_over_the_data(0))
         while self.agenda:
-            *_, event = heapq.heappop(self.agenda)
-            event.happen(self)
+            time, *_, event, what = heapq.heappop(self.agenda)
+            event(time, *what)
 
     def start_epoch(self, now: Seconds) -> None:
         self.epoch += 1
@@ -438,18 +334,42 @@ class _World:
 
     def start_round(self, now: Seconds) -> None:
         for dominator in range(self.m):
-            self.plan(IterationBegins(now, dominator, self.epoch))
+            self.plan_iteration(now, dominator)
 
-    def begin(self, iteration: Iteration) -> None:
+    def plan_iteration(self, now: Seconds, dominator: int) -> None:
+        event = self.iteration_begins
+        self.plan(now, ITERATION_BEGINS, (dominator,), event, dominator, self.epoch)
+
+    def iteration_begins(self, now: Seconds, dominator: int, epoch: int) -> None:
+        """A dominator asks all parties for their shares."""
+        if self.closed or epoch != self.epoch:
+            return
+        sample = int(self.samples[self.begun])
+        iteration = Iteration(dominator, now, sample, self.rounds[dominator])
         self.begun += 1
         self.begun_in_epoch += 1
         self.under_way += 1
         if self.begun_in_epoch == self.inner or self.begun == len(self.samples):
             self.closed = True
+        asked = now + self.latency
+        for party in range(self.q):
+            answered = asked + self.duration(iteration, party, "share", asked)
+            iteration.answered[party] = answered
+            order = dominator, party
+            self.plan(answered, PARTY_ANSWERS, order, self.party_answers, iteration, party)
+        last = max(iteration.answered.values())
+        summed = last + self.depth * self.latency
+        self.plan(summed, SUM_ARRIVES, (dominator,), self.decide, iteration)
+
+    def party_answers(self, now: Seconds, iteration: Iteration, party: int) -> None:
+        """A party has computed its share from its block as it is now: Algorithm 1, line 2."""
+        # The whole block is kept until the sum is there.
+        iteration.blocks_read[party] = self.blocks[party].copy()
+        iteration.applied_at_read[party] = self.updates_seen[party]
 
     def duration(self, iteration: Iteration, party: int, what: str, begins: Seconds) -> Seconds:
         """Of a share or an update."""
-        work = self.share_time[party] if what == "share" else self.update_time[party]
+        work = self.work[party]
         if self.factor is None:
             return work
         varied = work * self.factor(iteration.dominator, iteration.round, party, what, begins)
@@ -470,11 +390,12 @@ class _World:
             self.mean[party] = total / self.n
             self.reference[party] = thetas.copy()
         # The m dominators ask for n / m sums each, and as many threads share the updates' work.
-        sums = self.n * max(self.share_time) / self.m + self.latency + self.depth * self.latency
-        return now + sums + self.latency + self.n * max(self.update_time) / self.m
+        work = self.n * max(self.work) / self.m
+        sums = work + self.latency + self.depth * self.latency
+        return now + sums + self.latency + work
 
     def decide(self, now: Seconds, iteration: Iteration) -> None:
-        """One more dominated update: Algorithms 2, 4 and 6, from the index to its own update."""
+        """The dominator has the sum: Algorithm 1, line 7, and the rest of Algorithms 2, 4 and 6."""
         iteration.number = len(self.iterations)
         self.rounds[iteration.dominator] += 1
         self.under_way -= 1
@@ -491,11 +412,12 @@ class _World:
         for party in range(self.q):
             if party == iteration.dominator:
                 took = self.duration(iteration, party, "update", now)
-                self.plan(UpdateApplied(now + took, iteration, party))
+                self.plan_update(now + took, iteration, party)
             elif self.method == "afsvrg-vp":
                 continue  # nobody else hears of it
             else:
-                self.plan(MessageArrives(now + self.latency, iteration, party))
+                order, event = (iteration.number, party), self.message_arrives
+                self.plan(now + self.latency, MESSAGE_ARRIVES, order, event, iteration, party)
             self.updates_meant[party] += 1
             self.under_way += 1
 
@@ -503,14 +425,31 @@ class _World:
             blocks = [block.copy() for block in self.blocks]
             self.report = (now, blocks, len(self.applications))
 
+    def message_arrives(self, now: Seconds, iteration: Iteration, party: int) -> None:
+        """(ϑ, i) reaches a collaborator: Algorithm 3, line 2."""
+        self.queues[party].append((now, iteration))
+        self.start_collaborations(now, party)
+
     def start_collaborations(self, now: Seconds, party: int) -> None:
         """Idle threads take the oldest messages."""
         while self.queues[party] and self.idle_threads[party] > 0:
-            message = self.queues[party].popleft()
+            arrived, iteration = self.queues[party].popleft()
             self.idle_threads[party] -= 1
-            self.longest_wait = max(self.longest_wait, now - message.time)
-            done = now + self.duration(message.iteration, party, "update", now)
-            self.plan(UpdateApplied(done, message.iteration, party))
+            self.longest_wait = max(self.longest_wait, now - arrived)
+            done = now + self.duration(iteration, party, "update", now)
+            self.plan_update(done, iteration, party)
+
+    def update_applied(self, now: Seconds, iteration: Iteration, party: int) -> None:
+        """A party finishes an update: it changes its block, as a whole, now."""
+        self.apply(now, iteration, party)
+        if party != iteration.dominator:
+            self.idle_threads[party] += 1
+            self.start_collaborations(now, party)
+        elif not self.synchronous:
+            self.plan_iteration(now, party)
+        self.under_way -= 1
+        if self.under_way == 0:
+            self.everything_applied(now)
 
     def apply(self, now: Seconds, iteration: Iteration, party: int) -> None:
         """w_ℓ ← w_ℓ − γ v: Algorithm 3, lines 3–4; Algorithm 5, 7–8; Algorithm 7, 3–5."""
@@ -588,38 +527,17 @@ def assemble(blocks: Sequence[Vector], columns: Sequence[Sequence[int]]) -> Vect
     return w
 
 
-def simulate(
-    method: str,
-    X: Matrix,
-    y: Vector,
-    blocks: Sequence[Sequence[int]],
-    order: Sequence[int],
-    updates: int,
-    step: float,
-    loss: str,
-    regulariser: str = "none",
-    weight: float = 0.0,
-    *,
-    dominators: int = 1,
-    synchronous: bool = False,
-    inner: int | None = None,
-    seconds_per_feature: Seconds = 1.0,
-    latency: Seconds = 0.0,
-    slowdown: Sequence[Seconds] | None = None,
-    w0: Vector | None = None,
-    threads: int | None = None,
-    factor: Factor = None,
-    move: Move = None,
-) -> Result:
+def simulate(*arguments: Any, **named: Any) -> Result:
     """VFB²-SGD, -SVRG or -SAGA (Algorithms 2–7), or AFSVRG-VP, in simulated seconds.
 
-    q parties; party ℓ owns the columns blocks[ℓ], d_ℓ of them, and is slowdown[ℓ] times slower
-    than the fastest. A share w_ℓ·x_i takes it r_ℓ = seconds_per_feature · d_ℓ · slowdown[ℓ], an
-    update of its block τ_ℓ = r_ℓ. A message takes L = latency seconds, 0 if q = 1; a sum over the
-    parties climbs a tree of D = ⌈log2 q⌉ levels. Parties 0..m−1 are the dominators.
+    Arguments are the fields of `_World`. q parties; party ℓ owns the columns block_columns[ℓ], d_ℓ
+    of them, and is slowdown[ℓ] times slower than the fastest. A share w_ℓ·x_i takes it r_ℓ =
+    seconds_per_feature · d_ℓ · slowdown[ℓ], an update of its block τ_ℓ = r_ℓ. A message takes L =
+    latency seconds, 0 if q = 1; a sum over the parties climbs a tree of D = ⌈log2 q⌉ levels.
+    Parties 0..m−1 are the dominators.
 
     - Every dominator begins an iteration at time 0, in the order of the dominators, and takes the
-      next sample of ``order``; none begins when there is none left. For one of dominator a that
+      next of ``samples``; none begins when there is none left. For one of dominator a that
       begins at t, party ℓ answers from its block as it is at t + L + r_ℓ, updates due at that time
       included; the sum arrives at S = t + L + max r_ℓ + D·L. Iterations are numbered in the order
       of S (then dominator). ϑ = ∂L/∂z at the sum.
@@ -650,47 +568,14 @@ def simulate(
 
     Times may be `fractions.Fraction`; then ties are exact.
     """
-    q = len(blocks)
-    slowdown = [1] * q if slowdown is None else slowdown
-    if method not in METHODS or loss not in LOSSES or regulariser not in REGULARISERS:
-        raise ValueError((method, loss, regulariser))
-    if (inner is None) != (method in ("sgd", "saga")):
-        raise ValueError("inner is for SVRG and AFSVRG-VP, and for them alone")
-    if sorted(itertools.chain(*blocks)) != list(range(X.shape[1])):
-        raise ValueError("the blocks do not divide the columns")
-    if not 1 <= dominators <= q or len(order) < updates or updates < 1 or len(slowdown) != q:
-        raise ValueError("dominators, order, updates or slowdown")
-    if seconds_per_feature <= 0 or latency < 0 or min(len(columns) for columns in blocks) < 1:
-        raise ValueError("every party has columns, and work takes time")
-    world = _World(
-        method,
-        X,
-        y,
-        blocks,
-        order,
-        updates,
-        step,
-        loss,
-        regulariser,
-        weight,
-        dominators,
-        synchronous,
-        inner,
-        seconds_per_feature,
-        latency,
-        slowdown,
-        np.zeros(X.shape[1]) if w0 is None else w0,
-        dominators if threads is None else threads,
-        factor,
-        move,
-    )
+    world = _World(*arguments, **named)
     world.run()
 
     assert world.report is not None
     seconds, reported, applied = world.report
-    read_delays = np.zeros((updates, q), dtype=np.int64)
-    for iteration in world.iterations[:updates]:
-        for party in range(q):
+    read_delays = np.zeros((world.updates, world.q), dtype=np.int64)
+    for iteration in world.iterations[: world.updates]:
+        for party in range(world.q):
             meant = iteration.meant_before[party]
             read_delays[iteration.number, party] = meant - iteration.applied_at_read[party]
     update_delays = [application.delay for application in world.applications[:applied]]
@@ -698,9 +583,9 @@ def simulate(
     return Result(
         seconds=seconds,
         blocks=reported,
-        w=assemble(reported, blocks),
+        w=assemble(reported, world.columns),
         drained_blocks=world.blocks,
-        drained_w=assemble(world.blocks, blocks),
+        drained_w=assemble(world.blocks, world.columns),
         drained_seconds=max(seconds, last),
         read_delay_max=int(read_delays.max()),
         read_delay_mean=float(read_delays.mean()),
@@ -712,5 +597,5 @@ def simulate(
         read_delays=read_delays,
         starts=world.starts,
         longest_wait=world.longest_wait,
-        **_global_delays(world.iterations, world.applications, world.update_time),
+        **_global_delays(world.iterations, world.applications, world.work),
     )

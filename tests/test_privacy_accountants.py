@@ -23,7 +23,6 @@ from fedatlas.privacy.accountants import (
     lemma_2,
     noise_ratio,
     single_release,
-    smooth_lemma_2,
     subsampled_laplace,
     summation_by_parts,
     ternary_delta,
@@ -395,7 +394,7 @@ SMOOTH = {
 @pytest.mark.parametrize("smoothness", SMOOTH)
 def test_gradients_that_depend_on_the_state(smoothness):
     def found(steps, noise):
-        return laplace_composition(smooth_lemma_2(steps, 1, 1, K, smoothness), 1, noise, noise)
+        return laplace_composition(lemma_2(steps, 1, 1, K, smoothness), 1, noise, noise)
 
     of_s1, of_s2 = SMOOTH[smoothness]
     assert found(ROUNDED, power(0.1, K)).final[0] == pytest.approx(of_s1, rel=5e-3)
@@ -403,9 +402,9 @@ def test_gradients_that_depend_on_the_state(smoothness):
 
 
 def test_at_a_smoothness_of_a_tenth_they_have_no_end():
-    of_s1 = laplace_composition(smooth_lemma_2(ROUNDED, 1, 1, K, 0.1), 1, power(0.1, K), 1)
+    of_s1 = laplace_composition(lemma_2(ROUNDED, 1, 1, K, 0.1), 1, power(0.1, K), 1)
     of_s2 = laplace_composition(
-        smooth_lemma_2(s2(0.9996).steps(K), 1, 1, K, 0.1), 1, SHARED_NOISE, SHARED_NOISE
+        lemma_2(s2(0.9996).steps(K), 1, 1, K, 0.1), 1, SHARED_NOISE, SHARED_NOISE
     )
     assert floor(log10(of_s1.final[0])) == 68
     assert floor(log10(of_s2.final[0])) == 81
@@ -414,7 +413,7 @@ def test_at_a_smoothness_of_a_tenth_they_have_no_end():
 @QUICK
 @given(STEPS, HORIZONS, st.floats(0, 3))
 def test_smoothness_by_a_loop(steps, horizon, smoothness):
-    found = smooth_lemma_2(steps, 0.7, 1.3, horizon, smoothness)
+    found = lemma_2(steps, 0.7, 1.3, horizon, smoothness)
     a, b = abs(1 - 0.7 * steps.state_coupling), abs(1 - 1.3 * steps.tracker_coupling)
     for k in range(horizon):
         dx, dy = found.state[k : k + 2], found.tracker[k : k + 2]
@@ -425,8 +424,8 @@ def test_smoothness_by_a_loop(steps, horizon, smoothness):
 def test_the_smoothness_that_is_still_stable():
     """αβ/(2γ): below it sensitivities end somewhere, above it they do not."""
     for steps, limit in ((ROUNDED, 0.002), (s2(0.9996).steps(K), 0.005)):
-        below = smooth_lemma_2(steps, 1, 1, 50_000, 0.95 * limit).state
-        above = smooth_lemma_2(steps, 1, 1, 50_000, 1.05 * limit).state
+        below = lemma_2(steps, 1, 1, 50_000, 0.95 * limit).state
+        above = lemma_2(steps, 1, 1, 50_000, 1.05 * limit).state
         assert below[-1] == pytest.approx(below[25_000], rel=1e-2)
         assert above[-1] > 2 * above[25_000]
 

@@ -6,9 +6,9 @@ coordinate, l2 for Gaussian noise. Adjacent data differ in one sample of agent i
 Definition 3); what is sent is the same on either data, as the adversary sees it. Weights are what
 agent i0 receives: R̄ = Σ_j R_{i0 j} and C̄ = Σ_j C_{i0 j}.
 
-Only `smooth_lemma_2` allows for what the changed state does to later gradients. The other
-accountings take gradients at the same points on either data, as the papers do: true where points
-follow from what was released, otherwise an assumption. An ε is a bound under that assumption. A
+Only `lemma_2` with a smoothness allows for what the changed state does to later gradients. Others
+take gradients at the same points on either data, as the papers do: true where points follow from
+what was released, otherwise an assumption. An ε is a bound under that assumption. A
 release without sensitivity costs nothing, one without noise everything (ε = ∞).
 """
 
@@ -52,16 +52,32 @@ Accounting: TypeAlias = Callable[[TrackingSteps, float, float, int], Sensitiviti
 
 
 def lemma_2(
-    steps: TrackingSteps, state_weight: float, tracker_weight: float, horizon: int
+    steps: TrackingSteps,
+    state_weight: float,
+    tracker_weight: float,
+    horizon: int,
+    smoothness: float = 0.0,
 ) -> Sensitivities:
     """DP-GT, Lemma 2 as printed: every triangle inequality on its own.
 
     Δy_{k+1} = |1 − βC̄| Δy_k + 2/m, from 1/m; Δx_{k+1} = |1 − αR̄| Δx_k + γ Δy_k, from 0.
+
+    smoothness: L of every sample's gradient, in the norm of C, adds the gradients' dependence on
+    the state, which the paper's proof drops. Gradients at x_k and x'_k differ by L Δx_k besides, so
+    that Δy_{k+1} has L(Δx_{k+1} + Δx_k) more. It explodes unless L < αR̄ βC̄/(2γ), couplings being
+    below 1.
     """
-    inputs = np.full(horizon + 1, 2 / steps.samples)
-    inputs[0] = 1 / steps.samples
-    tracker = _recursion(abs(1 - steps.tracker_coupling * tracker_weight), inputs)
-    return Sensitivities(_state_of_literal_form(steps, state_weight, tracker), tracker)
+    a = abs(1 - steps.state_coupling * state_weight)
+    b = abs(1 - steps.tracker_coupling * tracker_weight)
+    fresh, moved = 2 / steps.samples, steps.step_size
+    dx, dy = 0.0, 1 / steps.samples
+    state, tracker = [dx], [dy]
+    for _ in range(horizon):
+        before, dx = dx, a * dx + moved * dy
+        dy = b * dy + fresh + smoothness * (dx + before)
+        state.append(dx)
+        tracker.append(dy)
+    return Sensitivities(np.array(state), np.array(tracker))
 
 
 def summation_by_parts(
@@ -76,7 +92,9 @@ def summation_by_parts(
     inputs = np.full(horizon + 1, received / steps.samples)
     inputs[0] = 0
     tracker = 1 / steps.samples + _recursion(abs(1 - received), inputs)
-    return Sensitivities(_state_of_literal_form(steps, state_weight, tracker), tracker)
+    moved = np.concatenate([[0.0], steps.step_size * tracker[:-1]])
+    state = _recursion(abs(1 - steps.state_coupling * state_weight), moved)
+    return Sensitivities(state, tracker)
 
 
 def compact_form(
@@ -89,31 +107,6 @@ def compact_form(
     """
     tracker = np.full(horizon + 1, 1 / steps.samples)
     return Sensitivities(steps.step_size / steps.samples * np.arange(horizon + 1), tracker)
-
-
-def smooth_lemma_2(
-    steps: TrackingSteps,
-    state_weight: float,
-    tracker_weight: float,
-    horizon: int,
-    smoothness: float,
-) -> Sensitivities:
-    """Lemma 2 with the gradients' dependence on the state, which its proof drops.
-
-    smoothness: L of every sample's gradient, in the norm of C. Gradients at x_k and x'_k differ by
-    L Δx_k besides, so Δy_{k+1} = |1 − βC̄| Δy_k + 2/m + L(Δx_{k+1} + Δx_k). It explodes unless
-    L < αR̄ βC̄/(2γ), couplings being below 1.
-    """
-    a = abs(1 - steps.state_coupling * state_weight)
-    b = abs(1 - steps.tracker_coupling * tracker_weight)
-    state, tracker = np.empty(horizon + 1), np.empty(horizon + 1)
-    dx, dy = 0.0, 1 / steps.samples
-    for k in range(horizon + 1):
-        state[k], tracker[k] = dx, dy
-        dx_next = a * dx + steps.step_size * dy
-        dy = b * dy + 2 / steps.samples + smoothness * (dx_next + dx)
-        dx = dx_next
-    return Sensitivities(state, tracker)
 
 
 def single_release(
@@ -138,14 +131,6 @@ def single_release(
     if own_broadcast:
         return np.cumsum(inputs)
     return _recursion(abs(1 - coupling * state_weight), inputs)
-
-
-def _state_of_literal_form(
-    steps: TrackingSteps, state_weight: float, tracker: np.ndarray
-) -> np.ndarray:
-    """Δx_{k+1} = |1 − αR̄| Δx_k + γ Δy_k, from 0."""
-    inputs = np.concatenate([[0.0], steps.step_size * tracker[:-1]])
-    return _recursion(abs(1 - steps.state_coupling * state_weight), inputs)
 
 
 def _recursion(factor: float, inputs: np.ndarray) -> np.ndarray:

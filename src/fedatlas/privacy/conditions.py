@@ -8,7 +8,7 @@ below which a bound holds.
 
 import operator
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf, nan, sqrt
 from typing import Literal, Self, TypeAlias
 
@@ -18,6 +18,7 @@ from fedatlas.privacy.schemes import S1, S2, Constant, TrackingSteps
 from fedatlas.schema.graphs import check_common_root, in_laplacian, out_laplacian
 
 Relation: TypeAlias = Literal["<", "≤", ">", "≥"]
+_RELATIONS = {"<": operator.lt, "≤": operator.le, ">": operator.gt, "≥": operator.ge}
 
 _DECIMALS = 12  # of sums of exponents, which would miss their bounds by rounding otherwise
 
@@ -27,15 +28,21 @@ class Condition:
     """One condition: value relation bound.
 
     name: the condition in the paper's symbols. value: None where it is not known.
-    holds: None where that depends on an unknown value.
+    holds: None where that depends on an unknown value, a positive one.
     """
 
     name: str
     value: float | None
     relation: Relation
     bound: float
-    holds: bool | None
+    holds: bool | None = field(init=False)
     source: str
+
+    def __post_init__(self) -> None:
+        holds = None if self.bound > 0 else False
+        if self.value is not None:
+            holds = bool(_RELATIONS[self.relation](self.value, self.bound))
+        object.__setattr__(self, "holds", holds)
 
     @property
     def factor(self) -> float:
@@ -155,10 +162,10 @@ def lemma_1(
     sent = float(np.diag(graphs.tracker_laplacian).max())
     where = "Lemma 1"
     return (
-        _known("α max_i Σ_j R_ij ≤ 1", steps.state_coupling * received, "≤", 1, where),
-        _known("β max_i Σ_j C_ji ≤ 1", steps.tracker_coupling * sent, "≤", 1, where),
-        _known("r_L1 > 0", graphs.state_rate, ">", 0, where),
-        _known("r_L2 > 0", graphs.tracker_rate, ">", 0, where),
+        Condition("α max_i Σ_j R_ij ≤ 1", steps.state_coupling * received, "≤", 1.0, where),
+        Condition("β max_i Σ_j C_ji ≤ 1", steps.tracker_coupling * sent, "≤", 1.0, where),
+        Condition("r_L1 > 0", graphs.state_rate, ">", 0.0, where),
+        Condition("r_L2 > 0", graphs.tracker_rate, ">", 0.0, where),
     )
 
 
@@ -180,15 +187,15 @@ def assumption_4(
     v1, v2 = graphs.left_vector, graphs.right_vector
     n, alignment = len(v1), float(v1 @ v2)
     return (
-        _known("1/2 < p_β", b, ">", 0.5, where),
-        _known("p_β < p_α", b, "<", a, where),
-        _known("p_α < p_γ", a, "<", g, where),
-        _known("p_γ < 1", g, "<", 1, where),
-        _exponents("2p_γ − p_α ≥ 1", 2 * g - a, "≥", 1, where),
-        _exponents("2p_α − 2p_ζ − p_β ≥ 1", 2 * a - 2 * zeta - b, "≥", 1, where),
-        _exponents("2p_α − p_β ≥ 1", 2 * a - b, "≥", 1, where),
-        _exponents("2p_β − 2p_η ≥ 1", 2 * b - 2 * eta, "≥", 1, where),
-        _exponents("p_m − p_β ≥ 1", m - b, "≥", 1, where),
+        Condition("1/2 < p_β", b, ">", 0.5, where),
+        Condition("p_β < p_α", b, "<", a, where),
+        Condition("p_α < p_γ", a, "<", g, where),
+        Condition("p_γ < 1", g, "<", 1.0, where),
+        _exponents("2p_γ − p_α ≥ 1", 2 * g - a, "≥", 1.0, where),
+        _exponents("2p_α − 2p_ζ − p_β ≥ 1", 2 * a - 2 * zeta - b, "≥", 1.0, where),
+        _exponents("2p_α − p_β ≥ 1", 2 * a - b, "≥", 1.0, where),
+        _exponents("2p_β − 2p_η ≥ 1", 2 * b - 2 * eta, "≥", 1.0, where),
+        _exponents("p_m − p_β ≥ 1", m - b, "≥", 1.0, where),
         _smoothness(
             "a3 < n/(4 v1ᵀv2 L)", scheme.gamma_factor, n / (4 * alignment), where, curvature
         ),
@@ -218,14 +225,16 @@ def assumption_5(
     )
     q2_with_mu = alignment * r2 * sqrt(660) / (66 * v1 * v2)
     return (
-        _known("0 < p_ζ", scheme.p_zeta, ">", 0, where),
-        _known("p_ζ < 1", scheme.p_zeta, "<", 1, where),
-        _known("0 < p_η", scheme.p_eta, ">", 0, where),
-        _known("p_η < 1", scheme.p_eta, "<", 1, where),
-        _known("p_m > 1", scheme.samples_base, ">", 1, where),
+        Condition("0 < p_ζ", scheme.p_zeta, ">", 0.0, where),
+        Condition("p_ζ < 1", scheme.p_zeta, "<", 1.0, where),
+        Condition("0 < p_η", scheme.p_eta, ">", 0.0, where),
+        Condition("p_η < 1", scheme.p_eta, "<", 1.0, where),
+        Condition("p_m > 1", scheme.samples_base, ">", 1.0, where),
         *_couplings("α", alpha, "β", beta, graphs, where),
-        _known("α < √(330n) v1ᵀv2 r_L2 β/(66n ‖v1‖ ρ_W2 ρ_L1)", alpha, "<", coupling * beta, where),
-        _known("γ < 1", gamma, "<", 1, where),
+        Condition(
+            "α < √(330n) v1ᵀv2 r_L2 β/(66n ‖v1‖ ρ_W2 ρ_L1)", alpha, "<", coupling * beta, where
+        ),
+        Condition("γ < 1", gamma, "<", 1.0, where),
         _smoothness("γ < n/(15 v1ᵀv2 L)", gamma, n / (15 * alignment), where, curvature),
         *(
             _smoothness(f"γ < Q1 α, term {term} of 3", gamma, factor * alpha, where, curvature)
@@ -250,8 +259,8 @@ def theorem_4(scheme: S1, states: np.ndarray, trackers: np.ndarray) -> tuple[Con
     return (
         *_received("a1", a1, "R", states, where),
         *_received("a2", a2, "C", trackers, where),
-        _exponents("p_m − p_β − max(0, 1 − p_η) > 0", of_trackers, ">", 0, where),
-        _exponents("p_m + min(0, p_γ − p_α − p_β) − max(0, 1 − p_ζ) > 0", of_states, ">", 0, where),
+        _exponents("p_m − p_β − max(0, 1 − p_η) > 0", of_trackers, ">", 0.0, where),
+        _exponents("p_m + min(0, p_γ − p_α − p_β) − max(0, 1 − p_ζ) > 0", of_states, ">", 0.0, where),
     )
 
 
@@ -262,19 +271,13 @@ def theorem_5(scheme: S2, states: np.ndarray, trackers: np.ndarray) -> tuple[Con
     return (
         *_received("α", scheme.alpha, "R", states, where),
         *_received("β", scheme.beta, "C", trackers, where),
-        _known("1/p_m < p_ζ", inverse, "<", scheme.p_zeta, where),
-        _known("1/p_m < p_η", inverse, "<", scheme.p_eta, where),
+        Condition("1/p_m < p_ζ", inverse, "<", scheme.p_zeta, where),
+        Condition("1/p_m < p_η", inverse, "<", scheme.p_eta, where),
     )
 
 
-def _known(name: str, value: float, relation: Relation, bound: float, source: str) -> Condition:
-    compare = {"<": operator.lt, "≤": operator.le, ">": operator.gt, "≥": operator.ge}[relation]
-    value, bound = float(value), float(bound)
-    return Condition(name, value, relation, bound, compare(value, bound), source)
-
-
 def _exponents(name: str, value: float, relation: Relation, bound: float, source: str) -> Condition:
-    return _known(name, round(value, _DECIMALS), relation, bound, source)
+    return Condition(name, round(value, _DECIMALS), relation, bound, source)
 
 
 def _couplings(
@@ -292,9 +295,9 @@ def _couplings(
     ):
         # Assumption 1 leaves no graph without weights. A rate of 0 or less, at a coupling that is
         # too large for Lemma 1, satisfies nothing.
-        yield _known(f"{name} < min_i 1/Σ_j {symbol}_ij", value, "<", 1 / received.max(), source)
-        bound = 1 / rate if rate > 0 else 0
-        yield _known(f"{name} < 1/{rate_name}", value, "<", bound, source)
+        yield Condition(f"{name} < min_i 1/Σ_j {symbol}_ij", value, "<", 1 / received.max(), source)
+        bound = 1 / rate if rate > 0 else 0.0
+        yield Condition(f"{name} < 1/{rate_name}", value, "<", bound, source)
 
 
 def _received(
@@ -303,8 +306,8 @@ def _received(
     """0 < factor Σ_j W_ij < 1 for all agents i."""
     products = factor * weights.sum(axis=1)
     total = f"Σ_j {symbol}_ij"
-    yield _known(f"0 < {name} min_i {total}", float(products.min()), ">", 0, source)
-    yield _known(f"{name} max_i {total} < 1", float(products.max()), "<", 1, source)
+    yield Condition(f"0 < {name} min_i {total}", float(products.min()), ">", 0.0, source)
+    yield Condition(f"{name} max_i {total} < 1", float(products.max()), "<", 1.0, source)
 
 
 def _smoothness(
@@ -312,8 +315,8 @@ def _smoothness(
 ) -> Condition:
     """value < factor/L, or the L with which it holds."""
     if curvature is not None:
-        return _known(name, value, "<", factor / curvature.smoothness, source)
-    return _smoothness_below(name, max(factor / value, 0.0), source)
+        return Condition(name, value, "<", factor / curvature.smoothness, source)
+    return Condition(f"L for {name}", None, "<", max(factor / value, 0.0), source)
 
 
 def _smoothness_with_mu(
@@ -323,11 +326,8 @@ def _smoothness_with_mu(
     if curvature is not None:
         smooth, mu = curvature.smoothness, curvature.polyak
         bound = factor / smooth * sqrt(mu / (16 * smooth**2 + 3 * mu))
-        return _known(name, value, "<", bound, source)
+        return Condition(name, value, "<", bound, source)
     # 16 L³ + 3 L² < (factor/value)²
     zeros = np.roots([16, 3, 0, -((max(factor, 0.0) / value) ** 2)])
-    return _smoothness_below(name, float(zeros.real[zeros.imag == 0].max()), source)
-
-
-def _smoothness_below(name: str, bound: float, source: str) -> Condition:
-    return Condition(f"L for {name}", None, "<", bound, None if bound > 0 else False, source)
+    bound = float(zeros.real[zeros.imag == 0].max())
+    return Condition(f"L for {name}", None, "<", bound, source)

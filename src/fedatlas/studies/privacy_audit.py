@@ -30,7 +30,7 @@ from fedatlas.evaluation.comparison import CONFIDENCE
 from fedatlas.evaluation.tables import REFUTED, PairRow, to_csv
 from fedatlas.federations.decentralised.graph import GraphCounters, Links
 from fedatlas.files import write_text
-from fedatlas.privacy.accountants import PrivacyContext, smooth_lemma_2
+from fedatlas.privacy.accountants import PrivacyContext, lemma_2
 from fedatlas.privacy.adjacent_runs import (
     ChangedAgent,
     lowest_curvature_of_remark_4,
@@ -71,7 +71,7 @@ def claimed_epsilon(
     budgets = algorithm.budgets(context, iterations)
     if algorithm.form == "literal":
         budgets["Lemmas 2 and 3, with the curvature"] = algorithm.budget_by(
-            partial(smooth_lemma_2, smoothness=smoothness),
+            partial(lemma_2, smoothness=smoothness),
             *(context, iterations, algorithm.gradient_bound),
         )
     return {name: budget.final[0] for name, budget in budgets.items()}
