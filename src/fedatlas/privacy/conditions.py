@@ -18,6 +18,8 @@ from fedatlas.privacy.schemes import S1, S2, Constant, TrackingSteps
 from fedatlas.schema.graphs import check_common_root, in_laplacian, out_laplacian
 
 Relation: TypeAlias = Literal["<", "≤", ">", "≥"]
+#: Name, value, relation and bound of a condition.
+Row: TypeAlias = tuple[str, float | None, Relation, float]
 _RELATIONS = {"<": operator.lt, "≤": operator.le, ">": operator.gt, "≥": operator.ge}
 
 _DECIMALS = 12  # of sums of exponents, which would miss their bounds by rounding otherwise
@@ -160,12 +162,12 @@ def lemma_1(
     graphs = GraphQuantities.of(states, trackers, steps.state_coupling, steps.tracker_coupling)
     received = float(np.diag(graphs.state_laplacian).max())
     sent = float(np.diag(graphs.tracker_laplacian).max())
-    where = "Lemma 1"
-    return (
-        Condition("α max_i Σ_j R_ij ≤ 1", steps.state_coupling * received, "≤", 1.0, where),
-        Condition("β max_i Σ_j C_ji ≤ 1", steps.tracker_coupling * sent, "≤", 1.0, where),
-        Condition("r_L1 > 0", graphs.state_rate, ">", 0.0, where),
-        Condition("r_L2 > 0", graphs.tracker_rate, ">", 0.0, where),
+    return _conditions(
+        "Lemma 1",
+        ("α max_i Σ_j R_ij ≤ 1", steps.state_coupling * received, "≤", 1.0),
+        ("β max_i Σ_j C_ji ≤ 1", steps.tracker_coupling * sent, "≤", 1.0),
+        ("r_L1 > 0", graphs.state_rate, ">", 0.0),
+        ("r_L2 > 0", graphs.tracker_rate, ">", 0.0),
     )
 
 
@@ -180,26 +182,25 @@ def assumption_4(
 
     horizon: K; r_L1 and r_L2 are those at α_K and β_K.
     """
-    steps, where = scheme.steps(horizon), "Assumption 4"
+    steps = scheme.steps(horizon)
     graphs = GraphQuantities.of(states, trackers, steps.state_coupling, steps.tracker_coupling)
     a, b, g, m = scheme.p_alpha, scheme.p_beta, scheme.p_gamma, scheme.p_m
     zeta, eta = scheme.p_zeta, scheme.p_eta
     v1, v2 = graphs.left_vector, graphs.right_vector
     n, alignment = len(v1), float(v1 @ v2)
-    return (
-        Condition("1/2 < p_β", b, ">", 0.5, where),
-        Condition("p_β < p_α", b, "<", a, where),
-        Condition("p_α < p_γ", a, "<", g, where),
-        Condition("p_γ < 1", g, "<", 1.0, where),
-        _exponents("2p_γ − p_α ≥ 1", 2 * g - a, "≥", 1.0, where),
-        _exponents("2p_α − 2p_ζ − p_β ≥ 1", 2 * a - 2 * zeta - b, "≥", 1.0, where),
-        _exponents("2p_α − p_β ≥ 1", 2 * a - b, "≥", 1.0, where),
-        _exponents("2p_β − 2p_η ≥ 1", 2 * b - 2 * eta, "≥", 1.0, where),
-        _exponents("p_m − p_β ≥ 1", m - b, "≥", 1.0, where),
-        _smoothness(
-            "a3 < n/(4 v1ᵀv2 L)", scheme.gamma_factor, n / (4 * alignment), where, curvature
-        ),
-        *_couplings("a1", scheme.alpha_factor, "a2", scheme.beta_factor, graphs, where),
+    return _conditions(
+        "Assumption 4",
+        ("1/2 < p_β", b, ">", 0.5),
+        ("p_β < p_α", b, "<", a),
+        ("p_α < p_γ", a, "<", g),
+        ("p_γ < 1", g, "<", 1.0),
+        ("2p_γ − p_α ≥ 1", round(2 * g - a, _DECIMALS), "≥", 1.0),
+        ("2p_α − 2p_ζ − p_β ≥ 1", round(2 * a - 2 * zeta - b, _DECIMALS), "≥", 1.0),
+        ("2p_α − p_β ≥ 1", round(2 * a - b, _DECIMALS), "≥", 1.0),
+        ("2p_β − 2p_η ≥ 1", round(2 * b - 2 * eta, _DECIMALS), "≥", 1.0),
+        ("p_m − p_β ≥ 1", round(m - b, _DECIMALS), "≥", 1.0),
+        _smoothness("a3 < n/(4 v1ᵀv2 L)", scheme.gamma_factor, n / (4 * alignment), curvature),
+        *_couplings("a1", scheme.alpha_factor, "a2", scheme.beta_factor, graphs),
     )
 
 
@@ -207,7 +208,7 @@ def assumption_5(
     scheme: S2, states: np.ndarray, trackers: np.ndarray, curvature: Curvature | None = None
 ) -> tuple[Condition, ...]:
     """DP-GT, Assumption 5: convergence under (S2)."""
-    alpha, beta, gamma, where = scheme.alpha, scheme.beta, scheme.gamma, "Assumption 5"
+    alpha, beta, gamma = scheme.alpha, scheme.beta, scheme.gamma
     graphs = GraphQuantities.of(states, trackers, alpha, beta)
     n, alignment = len(graphs.left_vector), float(graphs.left_vector @ graphs.right_vector)
     r1, r2, radius = graphs.state_rate, graphs.tracker_rate, graphs.state_radius
@@ -224,60 +225,59 @@ def assumption_5(
         r2 * sqrt(alignment / (6 * n)),
     )
     q2_with_mu = alignment * r2 * sqrt(660) / (66 * v1 * v2)
-    return (
-        Condition("0 < p_ζ", scheme.p_zeta, ">", 0.0, where),
-        Condition("p_ζ < 1", scheme.p_zeta, "<", 1.0, where),
-        Condition("0 < p_η", scheme.p_eta, ">", 0.0, where),
-        Condition("p_η < 1", scheme.p_eta, "<", 1.0, where),
-        Condition("p_m > 1", scheme.samples_base, ">", 1.0, where),
-        *_couplings("α", alpha, "β", beta, graphs, where),
-        Condition(
-            "α < √(330n) v1ᵀv2 r_L2 β/(66n ‖v1‖ ρ_W2 ρ_L1)", alpha, "<", coupling * beta, where
-        ),
-        Condition("γ < 1", gamma, "<", 1.0, where),
-        _smoothness("γ < n/(15 v1ᵀv2 L)", gamma, n / (15 * alignment), where, curvature),
+    return _conditions(
+        "Assumption 5",
+        ("0 < p_ζ", scheme.p_zeta, ">", 0.0),
+        ("p_ζ < 1", scheme.p_zeta, "<", 1.0),
+        ("0 < p_η", scheme.p_eta, ">", 0.0),
+        ("p_η < 1", scheme.p_eta, "<", 1.0),
+        ("p_m > 1", scheme.samples_base, ">", 1.0),
+        *_couplings("α", alpha, "β", beta, graphs),
+        ("α < √(330n) v1ᵀv2 r_L2 β/(66n ‖v1‖ ρ_W2 ρ_L1)", alpha, "<", coupling * beta),
+        ("γ < 1", gamma, "<", 1.0),
+        _smoothness("γ < n/(15 v1ᵀv2 L)", gamma, n / (15 * alignment), curvature),
         *(
-            _smoothness(f"γ < Q1 α, term {term} of 3", gamma, factor * alpha, where, curvature)
+            _smoothness(f"γ < Q1 α, term {term} of 3", gamma, factor * alpha, curvature)
             for term, factor in enumerate(q1, start=1)
         ),
-        _smoothness_with_mu("γ < Q1 α, term 3 of 3", gamma, q1_with_mu * alpha, where, curvature),
+        _smoothness_with_mu("γ < Q1 α, term 3 of 3", gamma, q1_with_mu * alpha, curvature),
         *(
-            _smoothness(f"γ < Q2 β, term {term} of 6", gamma, factor * beta, where, curvature)
+            _smoothness(f"γ < Q2 β, term {term} of 6", gamma, factor * beta, curvature)
             for term, factor in enumerate(q2, start=1)
         ),
-        _smoothness_with_mu("γ < Q2 β, term 6 of 6", gamma, q2_with_mu * beta, where, curvature),
+        _smoothness_with_mu("γ < Q2 β, term 6 of 6", gamma, q2_with_mu * beta, curvature),
     )
 
 
 def theorem_4(scheme: S1, states: np.ndarray, trackers: np.ndarray) -> tuple[Condition, ...]:
     """DP-GT, Theorem 4: under (S1), a finite ε of every agent over an infinite horizon."""
-    where = "Theorem 4"
     a1, a2 = scheme.alpha_factor, scheme.beta_factor
     of_trackers = scheme.p_m - scheme.p_beta - max(0, 1 - scheme.p_eta)
     of_states = scheme.p_m + min(0, scheme.p_gamma - scheme.p_alpha - scheme.p_beta)
-    of_states -= max(0, 1 - scheme.p_zeta)
-    return (
-        *_received("a1", a1, "R", states, where),
-        *_received("a2", a2, "C", trackers, where),
-        _exponents("p_m − p_β − max(0, 1 − p_η) > 0", of_trackers, ">", 0.0, where),
-        _exponents("p_m + min(0, p_γ − p_α − p_β) − max(0, 1 − p_ζ) > 0", of_states, ">", 0.0, where),
+    of_states = round(of_states - max(0, 1 - scheme.p_zeta), _DECIMALS)
+    return _conditions(
+        "Theorem 4",
+        *_received("a1", a1, "R", states),
+        *_received("a2", a2, "C", trackers),
+        ("p_m − p_β − max(0, 1 − p_η) > 0", round(of_trackers, _DECIMALS), ">", 0.0),
+        ("p_m + min(0, p_γ − p_α − p_β) − max(0, 1 − p_ζ) > 0", of_states, ">", 0.0),
     )
 
 
 def theorem_5(scheme: S2, states: np.ndarray, trackers: np.ndarray) -> tuple[Condition, ...]:
     """DP-GT, Theorem 5: under (S2), a finite ε of every agent over an infinite horizon."""
-    where = "Theorem 5"
     inverse = 1 / scheme.samples_base if scheme.samples_base > 0 else inf
-    return (
-        *_received("α", scheme.alpha, "R", states, where),
-        *_received("β", scheme.beta, "C", trackers, where),
-        Condition("1/p_m < p_ζ", inverse, "<", scheme.p_zeta, where),
-        Condition("1/p_m < p_η", inverse, "<", scheme.p_eta, where),
+    return _conditions(
+        "Theorem 5",
+        *_received("α", scheme.alpha, "R", states),
+        *_received("β", scheme.beta, "C", trackers),
+        ("1/p_m < p_ζ", inverse, "<", scheme.p_zeta),
+        ("1/p_m < p_η", inverse, "<", scheme.p_eta),
     )
 
 
-def _exponents(name: str, value: float, relation: Relation, bound: float, source: str) -> Condition:
-    return Condition(name, round(value, _DECIMALS), relation, bound, source)
+def _conditions(source: str, *rows: Row) -> tuple[Condition, ...]:
+    return tuple(Condition(*row, source) for row in rows)
 
 
 def _couplings(
@@ -286,8 +286,7 @@ def _couplings(
     beta_name: str,
     beta: float,
     graphs: GraphQuantities,
-    source: str,
-) -> Iterator[Condition]:
+) -> Iterator[Row]:
     """Below min_i 1/Σ_j R_ij and 1/r_L1, and likewise of trackers."""
     for name, value, symbol, received, rate_name, rate in (
         (alpha_name, alpha, "R", graphs.states_received, "r_L1", graphs.state_rate),
@@ -295,39 +294,33 @@ def _couplings(
     ):
         # Assumption 1 leaves no graph without weights. A rate of 0 or less, at a coupling that is
         # too large for Lemma 1, satisfies nothing.
-        yield Condition(f"{name} < min_i 1/Σ_j {symbol}_ij", value, "<", 1 / received.max(), source)
+        yield f"{name} < min_i 1/Σ_j {symbol}_ij", value, "<", 1 / received.max()
         bound = 1 / rate if rate > 0 else 0.0
-        yield Condition(f"{name} < 1/{rate_name}", value, "<", bound, source)
+        yield f"{name} < 1/{rate_name}", value, "<", bound
 
 
-def _received(
-    name: str, factor: float, symbol: str, weights: np.ndarray, source: str
-) -> Iterator[Condition]:
+def _received(name: str, factor: float, symbol: str, weights: np.ndarray) -> Iterator[Row]:
     """0 < factor Σ_j W_ij < 1 for all agents i."""
     products = factor * weights.sum(axis=1)
     total = f"Σ_j {symbol}_ij"
-    yield Condition(f"0 < {name} min_i {total}", float(products.min()), ">", 0.0, source)
-    yield Condition(f"{name} max_i {total} < 1", float(products.max()), "<", 1.0, source)
+    yield f"0 < {name} min_i {total}", float(products.min()), ">", 0.0
+    yield f"{name} max_i {total} < 1", float(products.max()), "<", 1.0
 
 
-def _smoothness(
-    name: str, value: float, factor: float, source: str, curvature: Curvature | None
-) -> Condition:
+def _smoothness(name: str, value: float, factor: float, curvature: Curvature | None) -> Row:
     """value < factor/L, or the L with which it holds."""
     if curvature is not None:
-        return Condition(name, value, "<", factor / curvature.smoothness, source)
-    return Condition(f"L for {name}", None, "<", max(factor / value, 0.0), source)
+        return name, value, "<", factor / curvature.smoothness
+    return f"L for {name}", None, "<", max(factor / value, 0.0)
 
 
-def _smoothness_with_mu(
-    name: str, value: float, factor: float, source: str, curvature: Curvature | None
-) -> Condition:
+def _smoothness_with_mu(name: str, value: float, factor: float, curvature: Curvature | None) -> Row:
     """value < factor/L √(μ/(16L² + 3μ)), or the L with which it holds for the largest μ, L."""
     if curvature is not None:
         smooth, mu = curvature.smoothness, curvature.polyak
         bound = factor / smooth * sqrt(mu / (16 * smooth**2 + 3 * mu))
-        return Condition(name, value, "<", bound, source)
+        return name, value, "<", bound
     # 16 L³ + 3 L² < (factor/value)²
     zeros = np.roots([16, 3, 0, -((max(factor, 0.0) / value) ** 2)])
     bound = float(zeros.real[zeros.imag == 0].max())
-    return Condition(f"L for {name}", None, "<", bound, source)
+    return f"L for {name}", None, "<", bound
