@@ -1,20 +1,17 @@
 """Hyper-parameters within mappings: in grids, points' names, tuning and selections."""
 
 import json
-import shutil
 
 import pytest
-import yaml
 
 from catalogue_entry import entry
-from experiment_files import BASE
+from experiment_files import BASE, config_folder
 from fedatlas.algorithms import build_algorithm
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.selection import select
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.runs import Selection, at_point, flat
 from trace_factory import make_trace
-from workflow_copy import ROOT
 
 SCHEME = {"name": "constant", "alpha": 0.5, "beta": 0.1, "samples": 4}
 SCHEME |= {"state_noise_scale": 0, "tracker_noise_scale": 0}
@@ -35,12 +32,8 @@ EXPERIMENT = BASE | {
 
 
 def planned(folder, **experiments):
-    (folder / "experiments" / "demo").mkdir(parents=True)
-    (folder / "datasets.yaml").write_text(yaml.safe_dump({BASE["dataset"]: entry(task="binary")}))
-    shutil.copy2(ROOT / "config" / "papers.yaml", folder)
-    for name, content in experiments.items():
-        (folder / "experiments" / "demo" / f"{name}.yaml").write_text(yaml.safe_dump(content))
-    return build_plan(folder)
+    catalogue = {BASE["dataset"]: entry(task="binary")}
+    return build_plan(config_folder(folder / "config", catalogue, **experiments))
 
 
 def test_a_grid_goes_into_a_mapping_and_names_points(tmp_path):

@@ -3,7 +3,6 @@
 import json
 import sys
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,7 +37,7 @@ from fedatlas.schema.studies import Landscape
 from fedatlas.shards.writing import write_shards
 from fedatlas.studies.landscape import AucSurface, explore
 from figure_factory import is_drawn
-from workflow_copy import ROOT, WorkflowCopy
+from workflow_copy import ROOT
 
 FIGURE_1 = ROOT / "config" / "experiments" / "fmgda" / "fig1.yaml"
 WIDE = Landscape(first=(-6, 6), second=(-6, 6), points=25)
@@ -374,7 +373,7 @@ def test_a_flat_surface_without_points_draws(tmp_path):
     assert not compose_landscape("A title", flat).legends[0].get_texts()
 
 
-# --- as commands and in the workflow ---
+# --- as commands ---
 
 
 def test_commands_lead_from_a_shard_to_a_figure(tmp_path, monkeypatch):
@@ -398,10 +397,3 @@ def test_commands_lead_from_a_shard_to_a_figure(tmp_path, monkeypatch):
     classes = {point.classification for point in read_surface(file).stationary_points}
     assert classes == {"saddle", "degenerate"}
     assert figure.read_text(encoding="utf-8").rstrip().endswith("</svg>")
-
-
-def test_the_workflow_makes_it_where_an_experiment_asks(tmp_path: Path):
-    copy = WorkflowCopy.create(tmp_path / "copy")
-    copy.experiment.write_text(FIGURE_1.read_text(encoding="utf-8"), encoding="utf-8")
-    made = {Path(file).name for file in copy.planned()}
-    assert {"landscape.json", "landscape.svg", "landscape.png", "claims.csv"} <= made

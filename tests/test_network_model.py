@@ -7,7 +7,6 @@ time of `Schedule`, which knows nothing of counts: it moves bytes and gradients,
 import itertools
 import json
 import re
-import shutil
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from types import SimpleNamespace
@@ -21,6 +20,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 import figure_factory
+from experiment_files import config_folder
 from fedatlas.algorithms.fedavg import FedAvg
 from fedatlas.algorithms.fedpage import FedPage
 from fedatlas.algorithms.scaffold import Scaffold
@@ -45,7 +45,6 @@ from test_methods import DIMENSION, Run, ScriptedRandom, engine_of, toy
 from test_tdcd import minibatches, run
 from test_tiered_problem import Toy, make_toy
 from trace_factory import falling_trace, make_trace, tiered_trace, vertical_trace
-from workflow_copy import ROOT
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -146,23 +145,6 @@ class Schedule:
             for node in task.nodes
         ]
         return self.network.bandwidth / max(sharing)
-
-
-def test_the_plain_simulation_shares_links():
-    """Two messages to one node take twice as long; a third between others does not wait."""
-    schedule = Schedule(DeclaredNetwork(latency=3.0, bandwidth=10.0, gradient=0.5))
-    schedule.send("a", "b", 20)
-    assert schedule.seconds() == 5
-    schedule = Schedule(schedule.network)
-    two = [schedule.send(sender, "c", 20) for sender in "ab"]
-    schedule.send("d", "e", 30)
-    assert schedule.seconds() == 7
-    schedule = Schedule(schedule.network)
-    # c carries both for 4 s, then the longer for 2 s; its two tasks follow one another.
-    two = [schedule.send("a", "c", 20), schedule.send("b", "c", 40)]
-    schedule.compute("c", 1, after=two)
-    schedule.compute("c", 2, after=two)
-    assert schedule.seconds() == 4 + 2 + 3 + 0.5 + 1
 
 
 # ----------------------------------------------------------------------------- around a server
@@ -741,18 +723,13 @@ claims:
 @pytest.fixture
 def mixed(tmp_path):
     """Plans the experiment with something else in place of some of it."""
-    folder = tmp_path / "config"
-    (folder / "experiments" / "demo").mkdir(parents=True)
-    for name in ("datasets.yaml", "papers.yaml"):
-        shutil.copy2(ROOT / "config" / name, folder)
 
     def planned(*edits: tuple[str, str]) -> Any:
         text = MIXED
         for old, new in edits:
             assert old in text
             text = text.replace(old, new)
-        (folder / "experiments" / "demo" / "mixed.yaml").write_text(text, encoding="utf-8")
-        return build_plan(folder).experiments["demo-mixed"]
+        return build_plan(config_folder(tmp_path / "config", mixed=text)).experiments["demo-mixed"]
 
     return planned
 

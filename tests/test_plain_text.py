@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from matplotlib.rcsetup import validate_backend
 from typer.testing import CliRunner
 
+from experiment_files import config_folder
 from fedatlas import cli
 from fedatlas.errors import FedatlasError
 from fedatlas.plain_text import printable, rest, say
@@ -53,13 +54,10 @@ def test_errors_logs_and_commands_show_it(tmp_path, capsys, monkeypatch):
     say(HIDDEN, to_errors=True)
     record = logging.LogRecord("x", logging.INFO, "", 0, "%s", (HIDDEN,), None)
     told = [*capsys.readouterr(), cli.LogLines("%(message)s").format(record)]
-    small = tmp_path / "config/experiments/demo/small.yaml"
-    small.parent.mkdir(parents=True)
-    small.write_text(EXPERIMENT.replace("A small experiment", r"\e]0;t\a\x9b31m"), "utf-8")
-    for name in ("datasets.yaml", "papers.yaml"):
-        (small.parents[2] / name).write_bytes((ROOT / "config" / name).read_bytes())
+    small = EXPERIMENT.replace("A small experiment", r"\e]0;t\a\x9b31m")
+    config = config_folder(tmp_path / "config", small=small)
     for command in ("list", "demo-small"), ("spec", "demo-small"):
-        outcome = CliRunner().invoke(cli.app, [*command, "--config", str(small.parents[2])])
+        outcome = CliRunner().invoke(cli.app, [*command, "--config", str(config)])
         assert outcome.exit_code == 0 and "0;t" in outcome.stdout
         told.append(outcome.stdout)
     assert not any(map(commands_a_terminal, told))

@@ -1,11 +1,11 @@
 """What is refused, and what is made alike, when experiment files are expanded into jobs."""
 
 import json
-import shutil
 import sys
 
 import pytest
 
+from experiment_files import config_folder
 from fedatlas import algorithms
 from fedatlas.errors import FedatlasError
 from fedatlas.plan.build import build_plan, group_of
@@ -15,12 +15,7 @@ from workflow_copy import EXPERIMENT, ROOT
 
 @pytest.fixture
 def config(tmp_path):
-    folder = tmp_path / "config"
-    (folder / "experiments" / "demo").mkdir(parents=True)
-    for name in ("datasets.yaml", "papers.yaml"):
-        shutil.copy2(ROOT / "config" / name, folder)
-    (folder / "experiments" / "demo" / "small.yaml").write_text(EXPERIMENT, encoding="utf-8")
-    return folder
+    return config_folder(tmp_path / "config", small=EXPERIMENT)
 
 
 def change(config, old, new):

@@ -26,6 +26,7 @@ from atlas_factory import (
     write_atlas,
     write_claims,
 )
+from experiment_files import config_folder
 from fedatlas.cli import app
 from fedatlas.code import code_digest
 from fedatlas.data.catalogue import load_catalogue
@@ -615,11 +616,7 @@ def test_commands_publish_compare_and_export(results, tmp_path, monkeypatch):
 @pytest.fixture
 def configured(tmp_path, monkeypatch) -> Path:
     """A configuration, and beside it results of all its runs, as they would be computed now."""
-    config = tmp_path / "config"
-    (config / "experiments" / "demo").mkdir(parents=True)
-    for name in ("datasets.yaml", "papers.yaml"):
-        shutil.copy2(ROOT / "config" / name, config)
-    (config / "experiments" / "demo" / "small.yaml").write_text(EXPERIMENT, encoding="utf-8")
+    config = config_folder(tmp_path / "config", small=EXPERIMENT)
     for spec in build_plan(config).runs.values():
         own = {key: getattr(spec, key) for key in ("paper", "experiment", "run", "point")}
         own["specification"] = canonical_json(spec.model_dump(mode="json"))

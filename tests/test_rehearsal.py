@@ -8,13 +8,13 @@ rounds only. In MARINA (Gorbunov et al. 2021, Algorithm 1) clients move their ow
 
 import itertools
 import os
-import shutil
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from experiment_files import config_folder
 from fedatlas import algorithms, cli
 from fedatlas.algorithms import algorithm_class, algorithm_names
 from fedatlas.errors import FedatlasError
@@ -37,7 +37,6 @@ from small_federations import (
     specification,
 )
 
-CONFIG = Path(__file__).parent.parent / "config"
 HERE = Path(algorithms.__file__).parent
 KEPT = "does what a method promises"
 
@@ -429,10 +428,7 @@ def written(tmp_path, monkeypatch):
 @pytest.fixture
 def config(tmp_path):
     """A configuration without experiments."""
-    (tmp_path / "config" / "experiments").mkdir(parents=True)
-    for name in ("datasets.yaml", "papers.yaml"):
-        shutil.copy(CONFIG / name, tmp_path / "config")
-    return tmp_path / "config"
+    return config_folder(tmp_path / "config")
 
 
 @pytest.mark.parametrize("algorithm", algorithm_names())

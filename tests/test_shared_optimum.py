@@ -6,7 +6,6 @@ tests/reference_vertical.py, and f* is compared with Newton's method by second d
 
 import json
 import re
-import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -23,6 +21,7 @@ from scipy.optimize import minimize
 import reference_vertical as reference
 import small_federations
 from catalogue_entry import FILES, entry
+from experiment_files import config_folder
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.context import open_context
@@ -41,7 +40,6 @@ from fedatlas.training.steps import find_optimum
 from prepared_files import write_prepared
 from reference import PARTS
 from resuming import train_until_killed
-from workflow_copy import ROOT
 
 KINDS = ("horizontal", "vertical", "tiered")
 quick = settings(max_examples=40, deadline=None)
@@ -537,15 +535,8 @@ def changed(content: Changes, changes: Changes) -> Changes:
 def config(folder: Path, rows: int | None = 62, /, **experiments: Changes) -> Path:
     """A configuration with a tiny data set and these experiments of the group demo."""
     files = {"rows": rows, "files": FILES}
-    splits = {"train": files, "test": files}
-    tiny = entry(features=6, splits=splits)
-    (folder / "experiments" / "demo").mkdir(parents=True)
-    (folder / "datasets.yaml").write_text(yaml.safe_dump({"tiny": tiny}), encoding="utf-8")
-    shutil.copy2(ROOT / "config" / "papers.yaml", folder)
-    for name, content in experiments.items():
-        file = folder / "experiments" / "demo" / f"{name}.yaml"
-        file.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
-    return folder
+    tiny = entry(features=6, splits={"train": files, "test": files})
+    return config_folder(folder / "config", {"tiny": tiny}, **experiments)
 
 
 def test_a_plan_has_one_optimum_for_all_kinds(tmp_path):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from experiment_files import config_folder
 from fedatlas.errors import FedatlasError
 from fedatlas.plan.build import build_plan
 from forking import forks
@@ -223,12 +224,6 @@ def check_refusal(
 ) -> None:
     """A plan of these experiments, of which one has another text, is refused with the message."""
     assert old in experiments[name]
-    demo = folder / "config" / "experiments" / "demo"
-    demo.mkdir(parents=True)
-    for file in ("datasets.yaml", "papers.yaml"):
-        shutil.copy2(ROOT / "config" / file, folder / "config")
-    for each, text in experiments.items():
-        changed = text.replace(old, new) if each == name else text
-        (demo / f"{each}.yaml").write_text(changed, encoding="utf-8")
+    changed = experiments | {name: experiments[name].replace(old, new)}
     with pytest.raises(FedatlasError, match=message):
-        build_plan(folder / "config")
+        build_plan(config_folder(folder / "config", **changed))
