@@ -6,7 +6,7 @@ from math import comb, factorial
 import numpy as np
 import pytest
 
-from fedatlas.federations.vertical.secure_sum import AggregationTree, collusion, two_trees
+from fedatlas.federations.vertical.secure_sum import AggregationTree, two_trees
 from fedatlas.studies.leaks import (
     DRAWN,
     EVERY,
@@ -20,6 +20,7 @@ from fedatlas.studies.leaks import (
     exposes_a_share,
     tabulate_groups,
     tabulate_pairs,
+    unmasked_shares,
 )
 
 SMALL = range(2, 7)
@@ -70,7 +71,7 @@ def test_groups_unmask_the_same_modulo_two_as_over_the_reals(parties):
                 for party in set(range(parties)) - pool
                 if rank_modulo_two([*known, [int(p == party) for p in range(2 * parties)]]) == rank
             }
-            assert told == collusion(trees, group).shares
+            assert told == unmasked_shares(trees, group)
 
 
 @pytest.mark.parametrize("parties", SMALL)
@@ -81,7 +82,7 @@ def test_groups_are_counted_one_by_one(table, parties):
             reused = masks == REUSED
             found = [
                 [
-                    len(collusion(two_trees(parties, root), group, reused_masks=reused).shares)
+                    len(unmasked_shares(two_trees(parties, root), group, reused_masks=reused))
                     for root in range(parties)
                 ]
                 for group in groups
@@ -103,7 +104,7 @@ def test_trees_drawn_anew_treat_all_groups_alike(table, parties):
     """All ways to deal places to parties, for one group."""
     for size in range(1, parties):
         dealt = [
-            bool(collusion(two_trees(parties), places[:size]).shares)
+            bool(unmasked_shares(two_trees(parties), places[:size]))
             for places in permutations(range(parties))
         ]
         assert table[parties, size, DRAWN, FRESH].sums_share == pytest.approx(np.mean(dealt))
@@ -124,8 +125,8 @@ def test_what_helps_against_whom(table):
 
 def test_reused_masks_tell_changes_by_one_message():
     """The sender's masked share of two sums, to the one that it sends to."""
-    assert collusion(two_trees(4), {0}).shares == frozenset()
-    assert collusion(two_trees(4), {0}, reused_masks=True).shares == {1}
+    assert unmasked_shares(two_trees(4), {0}) == frozenset()
+    assert unmasked_shares(two_trees(4), {0}, reused_masks=True) == {1}
 
 
 # ------------------------------------------------------------------------------- pairs of trees

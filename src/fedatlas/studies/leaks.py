@@ -6,12 +6,13 @@ the margin z = w·x of every sample. The attacks here turn ϑ into labels and ma
 and ϑ are (n,) in one order. Lemma 1 assumes that the loss is secret; attacks that know it are
 named. Histories of shares and of ϑ reveal more, see `studies.recovery`.
 
-`federations.vertical.secure_sum.collusion` tells what a group computes from the messages of one
-sum. Tables here count groups. They hold for real masks and for masks in a ring alike. Three ways to
-choose the two trees are compared. `one dominator`: the same pair for every sum. `every dominator`:
-q dominators, equally often, each with the pair that ends at itself. `drawn for each sum`: the pair
-of one dominator with places dealt to parties at random every time; a group then unmasks in the
-share of sums that is the share of groups that unmask in one.
+`unmasked_shares` tells what a group computes from the messages of one sum. It is the same for real
+masks and for masks in a ring: the parties below the nodes of two trees are the rows of a totally
+unimodular matrix (Edmonds 1970), so elimination needs no division (tested modulo 2). Tables count
+groups. Three ways to choose the two trees are compared. `one dominator`: the same pair for every
+sum. `every dominator`: q dominators, equally often, each with the pair that ends at itself. `drawn
+for each sum`: the pair of one dominator with places dealt to parties at random every time; a group
+then unmasks in the share of sums that is the share of groups that unmask in one.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,12 +27,12 @@ from fedatlas.evaluation.tables import REFUTED, AttackResult, to_csv
 from fedatlas.federations.vertical.secure_sum import (
     AggregationTree,
     Trees,
-    collusion,
     two_trees,
 )
 from fedatlas.files import write_text
 from fedatlas.schema.objectives import LinearObjective, Loss
 
+_TOLERANCE = 1e-9  # between 0/1 vectors: far above rounding, far below any true difference
 _RECOVERED = 1e-9  # a label within this of the truth is recovered
 _ALL_GROUPS = 8  # parties, up to which groups of any number are looked at
 _LARGEST_GROUP = 3  # colluders among more
@@ -170,6 +171,46 @@ def _snapshot_finding(loss: Loss, sent: np.ndarray, labels: np.ndarray) -> Attac
     )
 
 
+def unmasked_shares(
+    trees: Trees, colluders: Iterable[int], *, reused_masks: bool = False
+) -> frozenset[int]:
+    """The parties whose shares colluders compute from their own shares and masks and what they saw.
+
+    reused_masks: where two sums have the same masks, which a difference of messages is rid of;
+    unmasked is then by how much shares changed from one sum to the other.
+
+    The sum of all shares counts as known to everyone: the root has it, and the derivative that is
+    sent to the others tells them (exactly, for the logistic loss). So one share is always unmasked
+    where only one party does not collude.
+    """
+    pool = set(colluders)
+    others = np.array(sorted(set(range(trees[0].parties)) - pool))
+
+    def received(tree: AggregationTree) -> np.ndarray:
+        """A basis of the sums over others that were sent to the pool, (rank, others)."""
+        sums = [
+            np.isin(others, [*leaves])
+            for (receiver, _), leaves in zip(tree.steps, tree.sent, strict=True)
+            if receiver in pool
+        ]
+        return _span(np.array(sums, dtype=np.float64).reshape(len(sums), len(others)))
+
+    # A combination of masked sums is rid of its masks if the same combination of masks was seen.
+    masked = received(trees[0])
+    masks = np.eye(len(others)) if reused_masks else received(trees[1])
+    left, cosines, _ = np.linalg.svd(masked @ masks.T)
+    unmasked = left.T[: len(cosines)][cosines > 1 - _TOLERANCE] @ masked
+    known = _span(np.vstack([unmasked, np.ones((1, len(others)))]))
+    away = np.abs(np.eye(len(others)) - known.T @ known).max(axis=0, initial=0.0)
+    return frozenset(others[away < _TOLERANCE].tolist())
+
+
+def _span(rows: np.ndarray) -> np.ndarray:
+    """An orthonormal basis (rank, n) of the span of `rows` (m, n)."""
+    _, sizes, basis = np.linalg.svd(rows, full_matrices=False)
+    return basis[sizes > _TOLERANCE]
+
+
 def find_collusion(parties: int, active: int = 1) -> Iterator[AttackResult]:
     """Shares of others that groups of colluders unmask from the sums of all dominators, by size.
 
@@ -179,7 +220,7 @@ def find_collusion(parties: int, active: int = 1) -> Iterator[AttackResult]:
     pairs = [two_trees(parties, root) for root in range(active)]
     for size in range(1, most + 1):
         unmasked = {  # group → root → shares
-            group: [collusion(trees, group).shares for trees in pairs]
+            group: [unmasked_shares(trees, group) for trees in pairs]
             for group in combinations(range(parties), size)
         }
         found = {group: shares for group, shares in unmasked.items() if any(shares)}
@@ -289,7 +330,7 @@ def _row(parties: int, colluders: int, trees: str, masks: str) -> GroupRow:
 @cache
 def _unmasked(parties: int, places: frozenset[int], masks: str) -> int:
     """Number of shares that colluders at these places of the pair of party 0 unmask."""
-    return len(collusion(two_trees(parties), places, reused_masks=masks == REUSED).shares)
+    return len(unmasked_shares(two_trees(parties), places, reused_masks=masks == REUSED))
 
 
 class PairRow(NamedTuple):
@@ -339,7 +380,7 @@ def are_different(trees: Trees) -> bool:
 
 def exposes_a_share(trees: Trees) -> bool:
     """Whether some party alone unmasks the share of another."""
-    return any(collusion(trees, {party}).shares for party in range(trees[0].parties))
+    return any(unmasked_shares(trees, {party}) for party in range(trees[0].parties))
 
 
 _Steps = tuple[tuple[int, int], ...]

@@ -383,7 +383,7 @@ def _seen(
         masked = shares + masks
         return masked - masks, masked, 2.0**-53 * law.scale, law.scale / 3**0.5
     ring = Ring(law.fraction_bits, parties)
-    uniform = ring.masks(random, *shares.shape)
+    uniform = random.integers(0, 2**64, shares.shape, dtype=np.uint64)
     hidden = ring.to_ring(shares) + uniform
     return (
         ring.from_ring(hidden - uniform),

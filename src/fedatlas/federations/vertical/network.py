@@ -103,7 +103,7 @@ class PartyNetwork:
         if rows.parties > 1:
             # Both end at the party that asked.
             trees = (two_trees(rows.parties, root) for root in range(active))
-            self._trees = np.array([[tree.arrays() for tree in pair] for pair in trees])
+            self._trees = np.array([[tree.steps for tree in pair] for pair in trees])
         keys = np.random.SeedSequence([seed, 1]).generate_state(2, np.uint64)
         self._maskings = [_masking(model.masks, rows.parties, key) for key in keys]
 

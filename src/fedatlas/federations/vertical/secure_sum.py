@@ -1,8 +1,8 @@
 """Secure sums of shares (VFB², arXiv:2103.00958, Algorithm 1, Definition 4 and appendix B).
 
 Party ℓ adds a random mask δ_ℓ to its share o_ℓ = w_ℓ·x_ℓ; Σ(o_ℓ + δ_ℓ) goes up one tree, Σδ_ℓ
-another, and the difference of the two is the sum of the shares. Here are the trees, what parties
-can find out from their part in them, and masks.
+another, and the difference of the two is the sum of the shares. Here are the trees and the masks;
+`studies.leaks` says what parties can find out from their part in them.
 
 The paper says nothing of the masks' distribution. Ours are independent for every party and sum.
 Real ones are uniform on [-scale, scale]: shares a and b then give masked shares whose distributions
@@ -14,13 +14,11 @@ Masks cancel exactly, in any order of addition. What is left is the rounding of 
 is off by at most q · 2^-(f + 1). The compiled loops of `kernels.draws` compute the same with their
 own masks, whose pseudo-random numbers, as NumPy's, suit simulations only.
 
-What colluders can compute is the same for both: the parties below the nodes of two trees are the
-rows of a totally unimodular matrix (Edmonds 1970), so elimination needs no division (tested modulo
-2). Parties are counted from 0; the paper counts from 1.
+Parties are counted from 0; the paper counts from 1.
 """
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -53,11 +51,6 @@ class Ring:
         """2^(63 − f) / q: a sum of q shares below it cannot overflow."""
         return 2.0 ** (_BITS - 1 - self.fraction_bits) / self.parties
 
-    @property
-    def rounding(self) -> float:
-        """The most by which a sum can be off."""
-        return self.parties / (2.0 * self.steps)
-
     def to_ring(self, shares: np.ndarray | float) -> np.ndarray:
         """Shares of any shape as uint64.
 
@@ -75,14 +68,6 @@ class Ring:
     def from_ring(self, totals: np.ndarray | np.uint64) -> np.ndarray:
         """Sums of uint64 as real numbers."""
         return np.asarray(totals, dtype=np.uint64).astype(np.int64) / self.steps
-
-    @staticmethod
-    def masks(random: np.random.Generator, *shape: int) -> np.ndarray:
-        """Masks that are uniform on the whole ring, uint64."""
-        return random.integers(0, 2**_BITS, shape, dtype=np.uint64)
-
-
-_TOLERANCE = 1e-9  # between 0/1 vectors: far above rounding, far below any true difference
 
 
 @dataclass(frozen=True)
@@ -129,10 +114,6 @@ class AggregationTree:
     def leaf_sets(self) -> frozenset[frozenset[int]]:
         """The parties below each aggregation node, that is, subtree of more than one node."""
         return frozenset(node for _, node in self._growth)
-
-    def arrays(self) -> np.ndarray:
-        """The steps as (parties - 1, 2) int64, receiver and sender, for a compiled loop."""
-        return np.array(self.steps, dtype=np.int64)
 
 
 Trees = tuple[AggregationTree, AggregationTree]
@@ -181,74 +162,6 @@ def _tree(
     return AggregationTree(len(places), tuple(tuple(levels[above]) for above in sorted(levels)))
 
 
-@dataclass(frozen=True)
-class Collusion:
-    """The others' shares that colluders can compute: single ones, and sums over several.
-
-    sums: leaf sets of either tree, without the colluders, of more than one party and fewer than
-    all the others.
-    """
-
-    shares: frozenset[int]
-    sums: frozenset[frozenset[int]]
-
-
-def collusion(trees: Trees, colluders: Iterable[int], *, reused_masks: bool = False) -> Collusion:
-    """Find what `colluders` unmask when they pool their shares and masks and what they saw.
-
-    reused_masks: where two sums have the same masks, which a difference of messages is rid of;
-    unmasked is then by how much shares changed from one sum to the other.
-
-    The sum of all shares counts as known to everyone: the root has it, and the derivative that is
-    sent to the others tells them (exactly, for the logistic loss). So one share is always unmasked
-    where only one party does not collude.
-    """
-    pool = set(colluders)
-    others = sorted(set(range(trees[0].parties)) - pool)
-    # A combination of masked sums is rid of its masks if the same combination of masks was seen.
-    masked, masks = (_span(_indicators(_received(tree, pool), others)) for tree in trees)
-    if reused_masks:
-        masks = np.eye(len(others))
-    left, cosines, _ = np.linalg.svd(masked @ masks.T)
-    unmasked = left.T[: len(cosines)][cosines > 1 - _TOLERANCE] @ masked
-    known = _span(np.vstack([unmasked, np.ones((1, len(others)))]))
-
-    def computable(part: frozenset[int]) -> bool:
-        (wanted,) = _indicators([part], others)
-        return bool(np.abs(wanted - known.T @ (known @ wanted)).max() < _TOLERANCE)
-
-    parts = {leaves - pool for tree in trees for leaves in tree.leaf_sets()}
-    return Collusion(
-        frozenset(party for party in others if computable(frozenset({party}))),
-        frozenset(part for part in parts if 1 < len(part) < len(others) and computable(part)),
-    )
-
-
-def _received(tree: AggregationTree, pool: set[int]) -> list[frozenset[int]]:
-    """Leaf sets of the messages that `pool` received, without its own leaves."""
-    return [
-        leaves - pool
-        for (receiver, _), leaves in zip(tree.steps, tree.sent, strict=True)
-        if receiver in pool and leaves - pool
-    ]
-
-
-def _indicators(sets: Sequence[frozenset[int]], parties: Sequence[int]) -> np.ndarray:
-    """(sets, parties) 1 where the party is in the set."""
-    return np.array([[float(party in part) for party in parties] for part in sets]).reshape(
-        len(sets), len(parties)
-    )
-
-
-def _span(rows: np.ndarray) -> np.ndarray:
-    """An orthonormal basis (rank, n) of the span of `rows` (m, n)."""
-    _, sizes, basis = np.linalg.svd(rows, full_matrices=False)
-    return basis[sizes > _TOLERANCE]
-
-
-_AT_ONCE = 4096  # numbers drawn from the system in one call
-
-
 class PrivateMasks:
     """Masks as declared, from the operating system's random numbers.
 
@@ -260,7 +173,7 @@ class PrivateMasks:
 
     def __init__(self, declared: Masks, parties: int) -> None:
         """parties: q, terms of a sum."""
-        self._declared, self._drawn = declared, np.zeros(0, np.uint64)
+        self._declared = declared
         self._ring = (
             Ring(declared.fraction_bits, parties) if isinstance(declared, RingMasks) else None
         )
@@ -271,7 +184,7 @@ class PrivateMasks:
 
         FedatlasError where a share does not fit into the ring.
         """
-        bits = self._bits(len(shares))
+        bits = np.frombuffer(os.urandom(8 * len(shares)), np.uint64)
         if self._ring is not None:
             return self._ring.to_ring(shares) + bits, bits
         assert not isinstance(self._declared, RingMasks)
@@ -281,14 +194,6 @@ class PrivateMasks:
     def revealed(self, masked: np.ndarray, masks: np.ndarray) -> np.ndarray:
         """Sums of shares (n,), of the sums of both."""
         return masked - masks if self._ring is None else self._ring.from_ring(masked - masks)
-
-    def _bits(self, count: int) -> np.ndarray:
-        """(count,) uniform integers that were never used."""
-        if len(self._drawn) < count:
-            drawn = os.urandom(8 * max(count, _AT_ONCE))
-            self._drawn = np.frombuffer(drawn, np.uint64)
-        bits, self._drawn = self._drawn[:count], self._drawn[count:]
-        return bits
 
 
 class Place(NamedTuple):
