@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize
 
-from fedatlas.evaluation.claims.convergence_order import fits
+from fedatlas.evaluation.claims.one_run import fits
 from judging import verdict
 from trace_factory import linear_trace, vertical_trace
 

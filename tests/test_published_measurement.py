@@ -9,11 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from scipy import stats
 
-from fedatlas.evaluation.claims.published_measurement import (
-    Printed,
-    PublishedMeasurementTest,
-    prediction_interval,
-)
+from fedatlas.evaluation.claims.one_run import PublishedMeasurementTest, prediction_interval
 from judging import verdict
 from trace_factory import ending_trace
 
@@ -27,11 +23,11 @@ def published(value: float, measurement: str = "test_accuracy", **more: Any) -> 
     return {**declared, "value": value, **more}
 
 
-def share_compatible(ours: np.ndarray, printed: list[Printed]) -> float:
-    """Of rows of trials against as many printed numbers."""
+def share_compatible(ours: np.ndarray, printed: list[Any]) -> float:
+    """Of rows of trials against as many printed means, numbers of trials and spreads."""
     inside = []
     for row, number in zip(ours, printed, strict=True):
-        interval = prediction_interval(row, number, 0.95)
+        interval = prediction_interval(row, *number, 0.95)
         assert interval is not None
         inside.append(interval.low <= 0 <= interval.high)
     return float(np.mean(inside))
@@ -41,7 +37,7 @@ def share_compatible(ours: np.ndarray, printed: list[Printed]) -> float:
 def test_a_perfect_replication_of_a_single_number_is_compatible_in_95_percent(seeds):
     random = np.random.default_rng(seeds)
     draws = random.normal(size=(10_000, seeds + 1))
-    printed = [Printed(value, 1) for value in draws[:, -1]]
+    printed = [(value, 1, None) for value in draws[:, -1]]
     assert share_compatible(draws[:, :-1], printed) == pytest.approx(0.95, abs=0.007)
 
 
@@ -55,7 +51,7 @@ def test_a_perfect_replication_of_mean_and_spread_is_compatible_in_95_percent(
     random = np.random.default_rng(seeds)
     ours = random.normal(size=(10_000, seeds))
     theirs = spread * random.normal(size=(10_000, 10))
-    printed = [Printed(row.mean(), 10, row.std(ddof=1)) for row in theirs]
+    printed = [(row.mean(), 10, row.std(ddof=1)) for row in theirs]
     assert share_compatible(ours, printed) == pytest.approx(expected, abs=0.012)
 
 
@@ -77,7 +73,7 @@ def test_trials_that_split_the_same_rows_anew_need_no_correction(seeds):
         rows = random.normal(size=(100, 3)) + 0.4 * labels[:, None]
         trials = np.array([accuracy(rows, labels) for _ in range(seeds + 10)])
         ours.append(trials[:seeds])
-        printed.append(Printed(trials[seeds:].mean(), 10, trials[seeds:].std(ddof=1)))
+        printed.append((trials[seeds:].mean(), 10, trials[seeds:].std(ddof=1)))
     # Two standard errors of 400 draws are 0.022.
     assert share_compatible(np.array(ours), printed) == pytest.approx(0.95, abs=0.025)
 
@@ -89,8 +85,8 @@ def test_trials_that_split_the_same_rows_anew_need_no_correction(seeds):
 def test_two_spreads_are_welchs_interval(ours, theirs):
     if min(np.std(ours), np.std(theirs)) < 1e-3:
         return
-    printed = Printed(float(np.mean(theirs)), len(theirs), float(np.std(theirs, ddof=1)))
-    found = prediction_interval(np.array(ours), printed, 0.95)
+    printed = float(np.mean(theirs)), len(theirs), float(np.std(theirs, ddof=1))
+    found = prediction_interval(np.array(ours), *printed, 0.95)
     expected = stats.ttest_ind(ours, theirs, equal_var=False).confidence_interval(0.95)
     assert found is not None
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high))

@@ -68,14 +68,17 @@ def advantages(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def median_interval(
-    gaps: np.ndarray, confidence: float = CONFIDENCE, overlap: float = 0.0
+    gaps: np.ndarray, confidence: float = CONFIDENCE, overlap: float = 0.0, repeats: int = 0
 ) -> Interval:
     """The interval of the median, from order statistics; without bounds below six at 95 %.
 
     overlap: test rows over training rows, of trials that split the same rows anew. Their results
     are correlated, so the interval also covers that of Nadeau and Bengio (2003). That has no bounds
-    where a seed was lost.
+    where a seed was lost. repeats: how many more seeds coincide with these; one observation that
+    others repeat has no interval but itself.
     """
+    if len(gaps) == 1 and repeats:
+        return Interval(*map(float, np.repeat(gaps, 3)))
     ranked = np.sort(gaps)
     estimate = _median(ranked)
     outside = _outside(len(ranked), confidence)
@@ -93,34 +96,36 @@ def median_interval(
     return Interval(estimate, low, high)
 
 
-def interval_of(gaps: np.ndarray, confidence: float, overlap: float, repeats: int) -> Interval:
-    """The interval of `median_interval`; one observation that other seeds repeat has itself."""
-    if len(gaps) == 1 and repeats:
-        return Interval(*map(float, np.repeat(gaps, 3)))
-    return median_interval(gaps, confidence, overlap)
+def _regions(criterion: Criterion) -> list[tuple[Outcome, float, float]]:
+    """Outcomes, and the borders between which an interval must lie for them; the first counts.
+
+    A border that belongs to its region is moved by twice `ROUNDING`.
+    """
+    smallest, infinity = criterion.smallest, float("inf")
+    least = smallest - 2 * ROUNDING
+    if criterion.direction == "not worse":
+        return [("reproduced", -smallest, infinity), ("contradicted", -infinity, -least)]
+    if criterion.direction == "equal":
+        return [
+            ("reproduced", -smallest, smallest),
+            ("contradicted", least, infinity),
+            ("contradicted", -infinity, -least),
+        ]
+    return [
+        ("smaller than claimed", 0.0, max(smallest, criterion.published or 0.0)),
+        ("reproduced", least, infinity),
+        ("no difference", -smallest, smallest),
+        ("contradicted", -infinity, 0.0),
+    ]
 
 
 def decide(interval: Interval, criterion: Criterion) -> Outcome:
     """The outcome of an interval; `OUTCOMES` says what each means."""
-    low, high, smallest = interval.low, interval.high, criterion.smallest
-    if criterion.direction == "not worse":
-        if low > ROUNDING - smallest:
-            return "reproduced"
-        return "contradicted" if high < ROUNDING - smallest else "undecided"
-    within = low > ROUNDING - smallest and high < smallest - ROUNDING
-    if criterion.direction == "equal":
-        if within:
-            return "reproduced"
-        surely_apart = low >= smallest - ROUNDING or high <= ROUNDING - smallest
-        return "contradicted" if surely_apart else "undecided"
-    below_published = criterion.published is not None and high < criterion.published - ROUNDING
-    if low > ROUNDING and (high < smallest - ROUNDING or below_published):
-        return "smaller than claimed"
-    if low >= smallest - ROUNDING:
-        return "reproduced"
-    if within:
-        return "no difference"
-    return "contradicted" if high < -ROUNDING else "undecided"
+    for outcome, low, high in _regions(criterion):
+        above = np.isinf(low) or interval.low > low + ROUNDING
+        if above and (np.isinf(high) or interval.high < high - ROUNDING):
+            return outcome
+    return "undecided"
 
 
 def compare(
@@ -138,7 +143,7 @@ def compare(
     The printed advantage is a mean of the paper's trials, whose spread is taken to be ours: what is
     "surely less" is below all of its own 95 % interval.
     """
-    interval, published = interval_of(gaps, confidence, overlap, repeats), criterion.published
+    interval, published = median_interval(gaps, confidence, overlap, repeats), criterion.published
     if criterion.published is not None:
         criterion = replace(
             criterion, published=criterion.published - _error_of_printed(gaps, criterion.trials)
@@ -208,10 +213,10 @@ def seeds_needed(
         return best + kept * float(ndtr((middle - border) / spread))
 
     # More seeds than `fewer` must lie on a side.
-    seeds, fewer = _plans(confidence)
+    (seeds, fewer), regions = _plans(confidence), _regions(criterion)
     chances = [
         bdtrc(fewer, seeds, above(low)) + bdtrc(fewer, seeds, 1 - above(high)) - 1
-        for low, high in _decided(criterion)
+        for _, low, high in regions
     ]
     if overlap:
         if kept < 1:
@@ -219,7 +224,7 @@ def seeds_needed(
         half = stdtrit(seeds - 1, (1 + confidence) / 2) * spread * np.sqrt(1 / seeds + overlap)
         chances = [
             np.where((middle - half > low) & (middle + half < high), chance, 0.0)
-            for chance, (low, high) in zip(chances, _decided(criterion), strict=True)
+            for chance, (_, low, high) in zip(chances, regions, strict=True)
         ]
     enough = np.max(chances, axis=0) >= POWER
     return int(seeds[enough.argmax()]) if enough.any() else None
@@ -231,17 +236,6 @@ def _plans(confidence: float) -> tuple[np.ndarray, np.ndarray]:
     fewest = next(seeds for seeds in range(1, 100) if _outside(seeds, confidence))
     seeds = np.arange(fewest, MOST_SEEDS + 1)
     return seeds, seeds - np.array([_outside(int(number), confidence) for number in seeds])
-
-
-def _decided(criterion: Criterion) -> list[tuple[float, float]]:
-    """Between which borders an interval must lie so that it decides."""
-    smallest, infinity = criterion.smallest, float("inf")
-    if criterion.direction == "not worse":
-        return [(-smallest, infinity), (-infinity, -smallest)]
-    if criterion.direction == "equal":
-        return [(-smallest, smallest), (smallest, infinity), (-infinity, -smallest)]
-    small = (0.0, max(smallest, criterion.published or 0.0))
-    return [(smallest, infinity), small, (-smallest, smallest), (-infinity, 0.0)]
 
 
 def together(outcomes: Iterable[Outcome], cases: Quantifier = "all") -> Outcome:
@@ -329,34 +323,27 @@ def _p_value(
 ) -> float | None:
     """One-sided, of the border that a decided outcome lies beyond; times the number of looks."""
 
-    def above(gaps: np.ndarray, border: float) -> float:
-        p = sign_p(gaps, border)
-        return max(p, _corrected_p(gaps, border, overlap)) if overlap else p
+    def beyond(border: float, gaps: np.ndarray) -> float:
+        if np.isinf(border):
+            return 0.0
+        return max(sign_p(gaps, border), _corrected_p(gaps, border, overlap))
 
-    smallest = criterion.smallest
-    match criterion.direction, outcome:
-        case "better", "reproduced":
-            p = above(gaps, smallest - 2 * ROUNDING)  # which belongs to it
-        case "better", "contradicted":
-            p = above(-gaps, 0.0)
-        case "not worse", "reproduced":
-            p = above(gaps, -smallest)
-        case "not worse", "contradicted":
-            p = above(-gaps, smallest - 2 * ROUNDING)
-        case "equal", "reproduced":
-            p = max(above(gaps, -smallest), above(-gaps, -smallest))
-        case "equal", "contradicted":
-            border = smallest - 2 * ROUNDING
-            p = min(above(gaps, border), above(-gaps, border))
-        case _:
-            return None
+    if outcome not in ("reproduced", "contradicted"):
+        return None
+    p = min(
+        max(beyond(low, gaps), beyond(-high, -gaps))
+        for name, low, high in _regions(criterion)
+        if name == outcome
+    )
     return min(1.0, p * (1 - CONFIDENCE) / (1 - confidence))
 
 
 def _corrected_p(gaps: np.ndarray, border: float, overlap: float) -> float:
-    """One-sided p of the t-test over overlapping training sets; 1 with lost seeds."""
+    """One-sided p of the t-test over overlapping training sets; 0 without, 1 with lost seeds."""
     from scipy.special import stdtr
 
+    if not overlap:
+        return 0.0
     error = _corrected_error(gaps, overlap)
     if not np.isfinite(error):
         return 1.0

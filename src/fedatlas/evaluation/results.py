@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.comparison import CONFIDENCE, Criterion, Interval, compare, interval_of
+from fedatlas.evaluation.comparison import CONFIDENCE, Criterion, Interval, compare, median_interval
 from fedatlas.evaluation.levels import Trace, column, specification
 from fedatlas.evaluation.selection import Choice, Effort, Traces, format_tuning
 from fedatlas.evaluation.tables import Surface, budgets_of
@@ -82,7 +82,7 @@ class Results:
     def interval(self, gaps: np.ndarray, traces: Iterable[Trace]) -> Interval:
         """The interval of advantages (seeds,), where no test rows count."""
         own = observations(gaps, traces)
-        return interval_of(own, self.confidence, 0.0, len(gaps) - len(own))
+        return median_interval(own, self.confidence, 0.0, len(gaps) - len(own))
 
     @property
     def confidence(self) -> float:

@@ -11,7 +11,7 @@ import xarray as xr
 
 from fedatlas.errors import error_context
 from fedatlas.evaluation.claims.compared import ComparisonTest
-from fedatlas.evaluation.claims.published_measurement import PublishedMeasurementTest
+from fedatlas.evaluation.claims.one_run import PublishedMeasurementTest
 from fedatlas.evaluation.claims.study_value import StudyValueTest
 from fedatlas.evaluation.claims.tried_value import TriedValueTest
 from fedatlas.evaluation.evidence import capital, target_name, unit_of

@@ -50,12 +50,13 @@ T = TypeVar("T")
 
 
 class KindModel(Model, ABC):
-    """What has a class for each `kind`, in modules of one package: adding a module adds kinds.
+    """What has a class for each `kind`, in modules of one package: adding a class adds kinds.
 
     A mapping that is validated as the class which names the package becomes what its kind says.
 
     package: its full name. usual: the kind of a mapping without one.
-    kinds: names that a class serves, with what these mean; by default that of its module.
+    kinds: names that a class serves, with what these mean; by default what its `kind` may be, or
+    the name of its module.
     """
 
     package: ClassVar[str]
@@ -70,8 +71,9 @@ class KindModel(Model, ABC):
         """The class of each kind, by name."""
         found: dict[str, type[Self]] = {}
         for module in pkgutil.iter_modules(importlib.import_module(cls.package).__path__):
-            own = only_subclass(import_extension(f"{cls.package}.{module.name}"), cls)
-            found |= dict.fromkeys(own.kinds or (module.name,), own)
+            for own in subclasses(import_extension(f"{cls.package}.{module.name}"), cls):
+                literal = get_args(own.model_fields["kind"].annotation)
+                found |= dict.fromkeys(own.kinds or literal or (module.name,), own)
         return dict(sorted(found.items()))
 
     @classmethod
@@ -273,6 +275,16 @@ def validated(
 
 def only_subclass(module: ModuleType, base: type[M]) -> type[M]:
     """The one subclass of `base` that a module defines; FedatlasError unless there is one."""
+    found = subclasses(module, base)
+    if len(found) != 1:
+        raise FedatlasError(
+            f"{module.__file__}: must define one subclass of {base.__name__}, found {len(found)}"
+        )
+    return found[0]
+
+
+def subclasses(module: ModuleType, base: type[M]) -> list[type[M]]:
+    """The subclasses of `base` that a module defines; FedatlasError if there is none."""
     found = [
         member
         for member in vars(module).values()
@@ -280,11 +292,9 @@ def only_subclass(module: ModuleType, base: type[M]) -> type[M]:
         and issubclass(member, base)
         and member.__module__ == module.__name__
     ]
-    if len(found) != 1:
-        raise FedatlasError(
-            f"{module.__file__}: must define one subclass of {base.__name__}, found {len(found)}"
-        )
-    return found[0]
+    if not found:
+        raise FedatlasError(f"{module.__file__}: must define a subclass of {base.__name__}")
+    return found
 
 
 def _explain(model: Any, item: Any, where: str, value: Any) -> str:

@@ -1,17 +1,16 @@
-"""Claims: a quantity, how it is compared, and over what; a class of tests in each module.
+"""Claims: a quantity, how it is compared, and over what; classes of tests by topic.
 
-module                 quantity                            compared              over
-compared               end, level by a cost, cost to it    a word of RELATIONS   two runs, steps
-highest                end, mean along, at least lead      better                all rivals, graphs
-lead                   level by a cost                     lead there over here  two costs or steps
-slope                  cost to a target, error, level      power, or others'     sizes, targets
-convergence_order      fit of a law                        better than another   one run
-published_measurement  end                                 printed number        one run
-tried_value            level at a value of a grid          regret                values tried
-study_value            what a study computes               as claimed            runs, attacks
-region                 that of another test                as there              cells of a map
+module       quantity                            compared               over
+compared     end, level by a cost, cost to it    a word of RELATIONS    two runs, steps
+highest      end, mean along, at least lead      better                 all rivals, graphs
+lead         level by a cost                     lead there over here   two costs or steps
+slope        cost to a target, error, level      power, or others'      sizes, targets
+one_run      end, or fit of a law                printed number, law    one run
+tried_value  level at a value of a grid          regret                 values tried
+study_value  what a study computes               as claimed             runs, attacks
+region       that of another test                as there               cells of a map
 
-A module holds one subclass of `fedatlas.schema.claims.ClaimTest`, whose `kinds` are the words that
+Each class is a subclass of `fedatlas.schema.claims.ClaimTest`, whose `kinds` are the words that
 files use for it: which keys each has, and which it sets. Plans import these modules, so they load
 neither xarray nor scipy.
 """

@@ -1,20 +1,16 @@
 """A claim of part of a map."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import Field, SerializeAsAny, model_validator
 
+from fedatlas.evaluation.levels import Trace
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.slopes import Line
 from fedatlas.schema.claims import CaseOutcome, ClaimTest
 from fedatlas.schema.experiments import Experiment
-
-if TYPE_CHECKING:
-    from fedatlas.evaluation.levels import Trace
 
 
 class RegionTest(ClaimTest):
@@ -44,28 +40,32 @@ class RegionTest(ClaimTest):
         return {key: of for key, of in value.items() if key != "test"} | {"cells": whole}
 
     @model_validator(mode="after")
-    def _cells_have_one_case(self) -> RegionTest:
+    def _cells_have_one_case(self) -> Self:
         nested = [name for name, test in self.cells.items() if isinstance(test, RegionTest)]
         if nested:
             raise ValueError(f"cells: '{nested[0]}' is a region itself")
         return self
 
+    def _of_cells(self, key: str) -> tuple[str, ...]:
+        """What the tests of cells have under a name, each once."""
+        named = (one for test in self.cells.values() for one in getattr(test, key))
+        return tuple(dict.fromkeys(named))
+
     @property
     def runs(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(run for test in self.cells.values() for run in test.runs))
+        return self._of_cells("runs")
 
     @property
     def modules(self) -> tuple[str, ...]:
-        own = {module for test in self.cells.values() for module in test.modules}
-        return (*super().modules, *sorted(own))
+        return (*super().modules, *sorted(self._of_cells("modules")))
 
     @property
     def measured(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(one for test in self.cells.values() for one in test.measured))
+        return self._of_cells("measured")
 
     @property
     def counted(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(one for test in self.cells.values() for one in test.counted))
+        return self._of_cells("counted")
 
     @property
     def has_slopes(self) -> bool:
@@ -83,7 +83,6 @@ class RegionTest(ClaimTest):
                 raise ValueError(f"cell '{name}': {error}") from None
 
     def lines(self, selected: Callable[..., list[Trace]]) -> Iterator[Line]:
-        """Lines of all cells, by their names."""
         for name, test in self.cells.items():
             for line in test.lines(selected):
                 yield replace(line, label=f"{name}, {line.label}" if line.label else name)

@@ -1,0 +1,246 @@
+"""One run, against the number that a paper prints, or against the laws by which runs converge."""
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple, Self
+
+import numpy as np
+from pydantic import PositiveFloat, PositiveInt, model_validator
+
+from fedatlas.evaluation.comparison import ROUNDING, Interval
+from fedatlas.evaluation.evidence import (
+    counts,
+    format_effect,
+    format_interval,
+    format_repeats,
+    mean_of,
+    number,
+)
+from fedatlas.evaluation.levels import Trace, column, diverged, smallest
+from fedatlas.evaluation.quantities import EffectTest
+from fedatlas.evaluation.results import NotTestableError, Results, observations
+from fedatlas.schema.claims import CaseOutcome, ClaimTest, Effect, Outcome
+from fedatlas.schema.quantities import Measurement
+
+#: Where spans end: below, sub-optimality nears the accuracy of the optimum.
+CONVERGED = 1e-9
+#: No rate that theory calls sublinear is faster than k^-2, that of accelerated gradients.
+STEEPEST_POWER = 2.0
+#: Over a fall of one decade the steepest power law leaves a straight line by 0.14 decades at most.
+FEWEST_DECADES = 1.0
+FEWEST_RECORDS = 8  # in the span: three numbers are fitted
+# Offsets in spans: from a curve that is a power law from its first step on to one hardly begun.
+_OFFSETS = np.logspace(-4, 0, 41)
+_PERFECT = 1e-12  # decades: where fits are exact, rounding must not tell them apart
+
+
+class PublishedMeasurementTest(ClaimTest):
+    """The mean over seeds of the measurement that a run ends with, against the printed number.
+
+    Compatible where the printed number lies within the prediction interval of a mean like ours, by
+    the paper's spread and its number of trials as well as ours. Where the paper prints no spread,
+    ours stands for it; a number without ± is taken for one trial unless `trials` says otherwise.
+    Not testable where a seed was lost: a mean of the others is no mean of the run. A single seed is
+    undecided, unless the paper prints a spread.
+
+    run: that which the claim is about. value: in units of the measurement: 81.96 % is 0.8196.
+    spread: the paper's standard deviation over its trials. trials: of how many trials the value is
+    the mean.
+    """
+
+    kind: Literal["published_measurement"]
+    run: str
+    measurement: Measurement
+    value: float
+    spread: PositiveFloat | None = None
+    trials: PositiveInt = 1
+
+    @model_validator(mode="after")
+    def _spread_is_of_trials(self) -> Self:
+        if self.spread is not None and self.trials < 2:
+            raise ValueError("spread needs 'trials', 2 or more: the number that it was taken over")
+        return self
+
+    def judge(self, results: Results) -> Iterator[CaseOutcome]:
+        yield results.tuned(self._judged(results), self.run)
+
+    def _judged(self, results: Results) -> CaseOutcome:
+        (trace,) = results.selected(self.run)
+        lost = diverged(trace)
+        ours = np.where(lost, np.inf, column(trace, self.measurement)[:, -1])
+        evidence = (
+            f"{self.measurement} at the end: {mean_of(self.run, ours)}, published {self.printed}"
+        )
+        if lost.any():
+            return CaseOutcome("", "not testable", f"{evidence}; a lost seed leaves no mean")
+        own = observations(ours, [trace])
+        interval = prediction_interval(
+            own, self.value, self.trials, self.spread, results.confidence
+        )
+        if interval is None:
+            return CaseOutcome("", "undecided", f"{evidence}; one observation shows no spread")
+        inside = interval.low <= ROUNDING and interval.high >= -ROUNDING
+        outcome: Outcome = "compatible" if inside else "incompatible"
+        effect = Effect(
+            **vars(interval),
+            smallest=0.0,
+            unit=self.measurement,
+            seeds=len(own),
+            published=0.0,
+            repeats=len(ours) - len(own),
+        )
+        gap = format_interval(interval.estimate, interval.low, interval.high)
+        evidence += f"; ours minus the published {gap}{format_repeats(effect)}"
+        return CaseOutcome("", outcome, evidence, effect)
+
+    @property
+    def printed(self) -> str:
+        """The printed number in words."""
+        spread = "" if self.spread is None else f" ± {self.spread:g}"
+        return f"{self.value:g}{spread} of {self.trials} trial{'s' if self.trials > 1 else ''}"
+
+
+def prediction_interval(
+    ours: np.ndarray, value: float, trials: int, spread: float | None, confidence: float
+) -> Interval | None:
+    """Our mean over trials minus the printed one, which is compatible if the interval holds 0.
+
+    Two means of independent trials are compared by Welch's t. Only the variation of a trial counts:
+    seeds, and splits where every trial splits anew. The paper split and tested the same rows, so
+    neither the sampling error of a fixed test set nor the correction of Nadeau and Bengio (2003),
+    which is for other rows, is added. Where one side has no spread, that of the other stands for
+    it. None where neither has any. It holds a perfect replication with its confidence; of 95 %,
+    94 % with three trials beside ten.
+
+    ours: (seeds,). value: the printed mean of trials, whose standard deviation is the spread.
+    """
+    from scipy.special import stdtrit
+
+    count = len(ours)
+    own = float(np.var(ours, ddof=1)) if count > 1 else None
+    theirs = None if spread is None else spread**2
+    if own is not None and theirs is not None:
+        parts = own / count, theirs / trials
+        error, freedom = sum(parts), float(count + trials - 2)
+        if error:  # Welch (1947)
+            freedom = error**2 / (parts[0] ** 2 / (count - 1) + parts[1] ** 2 / (trials - 1))
+    elif own is not None:
+        error, freedom = own * (1 / count + 1 / trials), count - 1.0
+    elif theirs is not None:
+        error, freedom = theirs * (1 / count + 1 / trials), trials - 1.0
+    else:
+        return None
+    gap = float(ours.mean()) - value
+    half = float(stdtrit(freedom, (1 + confidence) / 2) * np.sqrt(error))
+    return Interval(gap, gap - half, gap + half)
+
+
+class ConvergenceOrderTest(EffectTest):
+    """Whether an exponential or a power law of update epochs fits a run's sub-optimality better.
+
+    Linear convergence is an exponential, a + b t in decades. Sublinear convergence is a power law,
+    a − p log10(t + c) with 0 ≤ p ≤ 2 and the offset c > 0 that fits best: rates of theory hold from
+    an unknown iteration on, and log10(0) has no value. The span reaches from the start to the end,
+    or to the last record before `CONVERGED`. Both are fitted by least squares to log10 of the
+    sub-optimality; the advantage is the logarithm of the ratio of their root mean square residuals.
+    A seed that diverged or did not fall converges in no order: it is lost, whichever is claimed.
+    `smallest_effect` is a factor of these residuals, 1.05 by default, our choice.
+
+    run: that which the claim is about. order: which of the two is claimed.
+    """
+
+    kind: Literal["convergence_order"]
+    run: str
+    order: Literal["linear", "sublinear"]
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        return ("suboptimality",)
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        return ("update_epoch",)
+
+    def at_scale(self, results: Results, scale: float) -> Iterator[CaseOutcome]:
+        traces = results.selected(self.run)
+        by_seed = fits(traces[0])
+        falling = [fit for fit in by_seed if fit is not None]
+        fewest = min((fit.records for fit in falling), default=FEWEST_RECORDS)
+        if fewest < FEWEST_RECORDS:
+            raise NotTestableError(
+                f"{self.run}: a span of {fewest} records, {FEWEST_RECORDS} are needed; record more "
+                "often"
+            )
+        told = "no seed falls"
+        if falling:
+            median = Fit(*np.median(falling, axis=0))
+            if median.decades < FEWEST_DECADES:
+                raise NotTestableError(
+                    f"{self.run}: it falls by {median.decades:.2g} decades; {FEWEST_DECADES:g} or "
+                    "more tell the two apart"
+                )
+            told = (
+                f"exponential of {median.rate:.3g} decades per update epoch, power law of exponent "
+                f"{-median.power:.2g}, to {number(median.end)} by {median.epochs:.3g}"
+            )
+        towards = 1 if self.order == "linear" else -1
+        gaps = np.array([-np.inf if fit is None else towards * fit.advantage for fit in by_seed])
+
+        def describe(effect: Effect) -> str:
+            ours, other = ("exponential", "power law")[::towards]
+            residual = format_effect(effect, f"residual of the {other}", "", "")
+            return f"{self.run}: {told}; the {ours} leaves {residual}; {counts(effect)}"
+
+        yield self.decided(results, traces, gaps, describe, "suboptimality")
+
+
+class Fit(NamedTuple):
+    """Fits of an exponential and a power law to a seed's sub-optimality over its span.
+
+    advantage: how much smaller the exponential's root mean square residual is, in decades of it.
+    """
+
+    records: int
+    epochs: float  # length of the span
+    decades: float  # by which the seed fell
+    end: float  # level at the end of the span
+    rate: float  # of the exponential, decades per update epoch
+    power: float  # of the power law
+    advantage: float
+
+
+def fits(trace: Trace) -> list[Fit | None]:
+    """Fits by seed; None where a seed diverged or did not fall."""
+    levels = np.log10(np.maximum(column(trace, "suboptimality"), smallest("suboptimality")))
+    spans = zip(column(trace, "update_epoch"), levels, diverged(trace), strict=True)
+    return [None if lost else _fit(epochs, level) for epochs, level, lost in spans]
+
+
+def _fit(epochs: np.ndarray, levels: np.ndarray) -> Fit | None:
+    converged = np.flatnonzero(levels <= np.log10(CONVERGED))
+    records = max(int(converged[0]), 1) if len(converged) else len(levels)
+    epochs, levels = epochs[:records] - epochs[0], levels[:records]
+    decades = float(levels[0] - levels[-1])
+    if decades <= 0:
+        return None
+    slope, residual = _line(epochs, levels, -np.inf)
+    offsets = max(epochs[-1], 1e-12) * _OFFSETS
+    laws = [_line(np.log10(epochs + offset), levels, -STEEPEST_POWER) for offset in offsets]
+    power, least = min(laws, key=lambda law: law[1])
+    return Fit(
+        records=records,
+        epochs=float(epochs[-1]),
+        decades=decades,
+        end=float(levels[-1]),
+        rate=-slope,
+        power=-power,
+        advantage=float(np.log10(least / residual)),
+    )
+
+
+def _line(x: np.ndarray, y: np.ndarray, steepest: float) -> tuple[float, float]:
+    """The slope, from `steepest` to 0, and the root mean square residual of the fitted line."""
+    centred = x - x.mean()
+    slope = float(centred @ (y - y.mean()) / (centred @ centred))
+    slope = min(max(slope, steepest), 0.0)
+    rest = y - y.mean() - slope * centred
+    return slope, max(float(np.sqrt(np.mean(rest**2))), _PERFECT)
