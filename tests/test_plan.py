@@ -166,53 +166,6 @@ def test_runs_may_have_rounds_of_their_own(config):
     assert rounds == {"fedpage": (40, 10), "scaffold": (7, 3), "fedavg": (40, 10)}
 
 
-SCAFFOLD = "batch_size: 4, local_step_size: 0.02}\n  fedavg"
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("rounds: 40", "rounds: 40\nround: 3", r"small\.yaml.*unknown key 'round'.*rounds"),
-        ("rounds: 40", "rounds: 40\nrounds: 5",
-         r"small\.yaml, line 9: .*'rounds' stands twice, first in line 8"),
-        ("\nseeds: [0, 1]", "\nseeds: [0, 0]", r"small\.yaml: seeds: a seed is listed twice$"),
-        ("[100, 101]", "[7, 7]", r"small\.yaml: tuning_seeds: a seed is listed twice$"),
-        ("[100, 101]", "[1, 2]", r"small\.yaml: tuning_seeds: \[1\] are in .*name others"),
-        ("tuning_seeds: [100, 101]\n", "",
-         r"small\.yaml: key 'tuning_seeds': is missing, but claim 'order' .*such as"),
-        ("[0.1, 0.03]", "[0.1]", r"small\.yaml: tuning_seeds: no run has a grid of several"),
-        ("algorithm: fedavg", "algorithm: fedagv",
-         r"runs\.fedavg\.algorithm: unknown algorithm 'fedagv'.*methods/fedagv\.py.*scaffold"),
-        ("paper: fedpage", "paper: fedpaje", r"small\.yaml: key 'paper', value 'fedpaje': .*ours$"),
-        ("dataset: breast-cancer", "dataset: breast", r"small\.yaml.*'breast'.*breast-cancer"),
-        (SCAFFOLD, SCAFFOLD.replace(", local_step_size: 0.02", ""),
-         r"small\.yaml.*runs\.scaffold.*missing key 'local_step_size'"),
-        ("batch_size: 4", "batchsize: 4", r"unknown key 'batchsize'.*batch_size"),
-        ("local_steps: 5", "local_steps: 0", r"local_steps.*value 0.*greater than 0"),
-        ("[0.1, 0.03]", "[0.1, 1e-1]", r"small\.yaml: runs\.fedpage\.grid.*twice"),
-        ("clients: 56", "clients: 5", r"clients_per_round.*only 5 clients"),
-        ("clients: 56, samples: 560", "clients: 600", r"600 rows or clients.*has 569 rows"),
-        ("second: fedavg", "second: fedavgg", r"fedavgg.*fedpage, scaffold, fedavg"),
-        ("record_every: 10", "record_every: 50",
-         r"small\.yaml: record_every: 50 is more than the 40 rounds, .*or state 40"),
-        ("algorithm: scaffold", "algorithm: scaffold\n    rounds: 7",
-         r"small\.yaml: runs\.scaffold\.record_every: 10 is more than the 7 rounds"),
-        (SCAFFOLD, SCAFFOLD.replace("}", "}\n    grid: {global_step_size: [0.5]}"),
-         r"runs\.scaffold\.grid\.global_step_size: lists one value, 0\.5, where run 'fedpage' lists"
-         r" 2: list as many, or state 'global_step_size: 0\.5' in hyper_parameters"),
-        ("relation: faster", "relation: faster, at: 41", r"'order'.*at.*40 rounds"),
-        ("costs: [round]", 'costs: ["latency(10)"]',
-         r"latency\(10\), which run 'fedpage' does not count"),
-        ("dataset: breast-cancer", "dataset: digits",
-         "needs labels ±1 or real labels, but digits is a multiclass data set"),
-    ],
-)  # fmt: skip
-def test_bad_experiments_are_refused_with_the_reason(config, old, new, message):
-    change(config, old, new)
-    with pytest.raises(FedatlasError, match=f"(?s){message}"):
-        build_plan(config)
-
-
 @pytest.mark.parametrize("name", ["demo/My_Exp.yaml", "fm-gda/a.yaml", "demo/small2.yml"])
 def test_files_that_would_not_be_found_are_refused(config, name):
     path = config / "experiments" / name
@@ -317,23 +270,6 @@ def test_what_only_others_record_is_refused_of_a_star(config):
 def test_silos_take_rows_without_a_shape(config):
     change(config, EXPERIMENT, TIERED)
     assert build_plan(config).run("demo-small", "tdcd", "only").partition.silos == 3
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("batch_size: 427", "batch_size: 428", r"428, but there are only 427 training samples"),
-        ("clients: 5", "clients: 428", r"428 clients cannot share 427 training samples; lower"),
-        ("test_f1", "disagreement", r"figure looks at disagreement, which run 'tdcd' does not"),
-        ("latency(10)", "epsilon", r"looks at epsilon, .* does not count: it is not private"),
-        ("latency(10)", "simulated_time", r"looks at simulated_time, .*: it has no parties$"),
-        ("breast-cancer", "digits", r"needs labels ±1, but digits is a multiclass data set"),
-    ],
-)
-def test_silos_that_cannot_be_are_refused_before_anything_runs(config, old, new, message):
-    change(config, EXPERIMENT, TIERED.replace(old, new))
-    with pytest.raises(FedatlasError, match=message):
-        build_plan(config)
 
 
 def test_runs_that_share_a_methods_title_are_told_apart_by_their_names(config):

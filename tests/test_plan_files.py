@@ -1,11 +1,11 @@
 """Targets, files, dependencies and specifications that rules take from the plan."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 
+from experiment_files import config_folder
 from fedatlas.plan import jobs, results
 from fedatlas.plan.build import build_plan
 from fedatlas.plan.places import RESULTS
@@ -29,10 +29,8 @@ def plan():
 
 
 def test_a_new_paper_needs_the_configuration_folder_only(tmp_path):
-    folder = tmp_path / "experiments" / "newpaper"
-    folder.mkdir(parents=True)
-    for name in ("datasets.yaml", "papers.yaml"):
-        shutil.copy2(ROOT / "config" / name, tmp_path)
+    folder = config_folder(tmp_path) / "experiments" / "newpaper"
+    folder.mkdir()
     with (tmp_path / "papers.yaml").open("a", encoding="utf-8") as stream:
         stream.write(PAPER)
     text = EXPERIMENT.replace("paper: fedpage", "paper: newpaper")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from experiment_files import config_folder
 from fedatlas.algorithms import algorithm_class, algorithm_names
 from fedatlas.architectures import architecture, architecture_names
 from fedatlas.cli import app
@@ -29,8 +30,8 @@ SHIPPED = ROOT / "config"
 @pytest.fixture
 def config(tmp_path):
     """A configuration folder with one experiment, which is planned quickly."""
-    files = {name: (SHIPPED / name).read_text() for name in ("datasets.yaml", "papers.yaml")}
-    return write_project(tmp_path / "config", files | {"experiments/demo/fedpage.yaml": EXPERIMENT})
+    config = config_folder(tmp_path / "config")
+    return write_project(config, {"experiments/demo/fedpage.yaml": EXPERIMENT})
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import pytest
 
 from fedatlas.federations.shards import read_shard
 from fedatlas.store.trace import read_trace
-from workflow_copy import EVALUATION, WorkflowCopy, check_refusal, files_of, runs_in, targets
+from workflow_copy import EVALUATION, WorkflowCopy, files_of, runs_in, targets
 
 EXPERIMENTS = {
     "grid": """
@@ -178,31 +178,6 @@ def test_an_edited_claim_or_figure_trains_nothing(workflow):
     planned = workflow.planned()
     assert runs_in(planned) == []
     assert files_of("demo-table", planned) == {"figure.png", "figure.svg"}
-
-
-@pytest.mark.parametrize(
-    ("file", "old", "new", "message"),
-    [
-        ("small", "tuned_in: demo-grid}", "tuned_in: demo-grids}", "no run 'sgda' in.*demo-grids"),
-        ("small", "seeds: [0, 1]", "seeds: [0, 7]", r"shares the seeds \[7\] with demo-grid"),
-        ("small", "algorithm: local_sgda,", "algorithm: coda,", "must choose a point of coda"),
-        ("small", "{local_steps: 3}", "{local_step: 3}", "local_step"),
-        ("small", "model: cnn_8x8", "model: cnn_9x9", "no such network; there are:.*cnn_8x8"),
-        ("small", "test_auroc, costs", "gradient_norm, costs", "does not measure"),
-        ("small", "  test: 0.2\n", "", "keeps no test rows"),
-        ("small", f"  {BINARY}\n", "", "partition's 'binary'"),
-        ("grid", "dataset: digits", "dataset: a9a", "a9a has none"),
-        ("grid", "algorithm: local_sgda", "algorithm: fedavg", "FedAvg minimises.*is min–max"),
-        ("grid", OBJECTIVE, "{name: robust_regression}", "'fmgda' does not measure"),
-        ("small", "model: cnn_8x8}", "model: cnn_8x8, scores: tanh}", "scores"),
-        ("grid", "name: auc_min_max", "name: auc_max", "objective.name.*auc_max.*auc_min_max"),
-        ("grid", "{from: 5, to: 9}", "{from: 5}", "from: first, to: last"),
-        ("table", "runs_of: demo-small", "runs_of: demo-table", "no experiment with runs"),
-        ("table", "runs_of: demo-small", "runs_of: demo-small\nrounds: 9", "'rounds'.*demo-small"),
-    ],
-)  # fmt: skip
-def test_what_cannot_work_is_refused_before_anything_runs(tmp_path, file, old, new, message):
-    check_refusal(tmp_path, EXPERIMENTS, file, old, new, message)
 
 
 def test_what_only_data_can_tell_stops_before_training(workflow):

@@ -7,7 +7,7 @@ import pytest
 
 from fedatlas.schema.network_model import NetworkModel
 from fedatlas.store.trace import read_trace
-from workflow_copy import WorkflowCopy, check_refusal, runs_in, targets
+from workflow_copy import WorkflowCopy, runs_in, targets
 
 EXPERIMENT = """
 paper: vfb2
@@ -123,18 +123,3 @@ def test_another_number_of_parties_keeps_rows_and_optima(workflow):
     planned = workflow.planned()
     assert runs_in(planned) == ["real/only", "saga/only", "svrg/only"]
     assert not [file for file in planned if "optima" in file or "q1-m1" in file]
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("parties: 4, active: 2", "parties: 31, active: 2", "31 parties.*only 30 features"),
-        ("parties: 4, active: 2", "parties: 4, active: 5", "'active' is 5.* only 4 parties"),
-        ("latency: 2.0e-6", "latency: -1", "network.latency.*greater than or equal to 0"),
-        ("test: 0.2, standardise: true}\nnetwork", "test: tests}\nnetwork", "no split 'tests'"),
-        ("algorithm: vfb2_saga", "algorithm: fedavg", "works on a horizontal partition"),
-        ("name: logistic_l2", "name: logistic_l1", "objective.name"),
-    ],
-)
-def test_what_cannot_work_is_refused_before_anything_runs(tmp_path, old, new, message):
-    check_refusal(tmp_path, {"small": EXPERIMENT}, "small", old, new, message)

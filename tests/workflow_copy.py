@@ -9,9 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from experiment_files import config_folder
-from fedatlas.errors import FedatlasError
-from fedatlas.plan.build import build_plan
 from forking import forks
 
 ROOT = Path(__file__).parent.parent
@@ -217,13 +214,3 @@ class WorkflowCopy:
         for module in modules:
             file = self.folder / "src" / "fedatlas" / f"{module}.py"
             file.write_text(file.read_text(encoding="utf-8") + "\n_EDITED = True\n", "utf-8")
-
-
-def check_refusal(
-    folder: Path, experiments: dict[str, str], name: str, old: str, new: str, message: str
-) -> None:
-    """A plan of these experiments, of which one has another text, is refused with the message."""
-    assert old in experiments[name]
-    changed = experiments | {name: experiments[name].replace(old, new)}
-    with pytest.raises(FedatlasError, match=message):
-        build_plan(config_folder(folder / "config", **changed))
