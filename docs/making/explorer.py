@@ -4,12 +4,11 @@ from pathlib import Path
 
 from fedatlas.pages.explorer import write_page
 from fedatlas.plan.build import Plan
-from fedatlas.plan.selected import runs_shown
 from making.published import FOLDER
 
 
 def write(plan: Plan, page: Path) -> None:
     """Write the page about all of them, and the folder of its curves."""
     page.parent.mkdir(parents=True, exist_ok=True)
-    shows = runs_shown(plan, plan.experiments)
+    shows = plan.runs_shown
     write_page(FOLDER, sorted(FOLDER.glob("*/verdicts.csv")), page, shows)

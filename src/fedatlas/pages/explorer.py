@@ -90,11 +90,7 @@ def write_explorer(
     shows = marked.shows
     if not (atlas / "experiments").is_dir():
         plan = build_plan(config or shipped_configuration(), *projects())
-        shows = {
-            name: [f"{each.runs_of}/{run}" for run in each.runs]
-            for name, each in plan.experiments.items()
-            if each.runs_of
-        }
+        shows = plan.runs_shown
     write_page(marked, claims, output, shows)
 
 

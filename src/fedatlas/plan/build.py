@@ -65,6 +65,15 @@ class Plan:
         shown = self.experiments[experiment].runs
         return [spec for spec in self._runs_by_experiment.get(owner, ()) if spec.run in shown]
 
+    @property
+    def runs_shown(self) -> dict[str, list[str]]:
+        """Experiments without runs of their own → the runs of others that they show."""
+        return {
+            name: [f"{each.runs_of}/{run}" for run in each.runs]
+            for name, each in self.experiments.items()
+            if each.runs_of
+        }
+
     @cached_property
     def _runs_by_experiment(self) -> dict[str, list[RunSpec]]:
         found: dict[str, list[RunSpec]] = {}
