@@ -21,6 +21,10 @@ from fedatlas.arithmetic.randomness import Draws, RoundRandom
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 
+# By default a GPU's convolutions round what they multiply to ten bits (TF32): gradients of small
+# networks were then off by 1e-3.
+torch.backends.cudnn.allow_tf32 = False
+
 
 def available(name: str) -> torch.device:
     """The device of that name; FedatlasError says what to do when it cannot be used."""
