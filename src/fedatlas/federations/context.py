@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -56,17 +56,17 @@ class FederationContext(ABC):
     """Data and arithmetic of a run; of the partitions that seeds may have, one is held at once.
 
     engine: of the seed that was tried last; has the array type (`array`, `numpy`).
-    device: where the engine computes.
+    device: where the engine computes; linear models on the CPU, as far as `linear_on_gpus` is not.
     shard_digests: of all files that a seed reads, by seed.
     accelerator: model, driver and CUDA of a GPU that computes.
     """
 
-    #: What budgets of privacy depend on, where they are recorded.
-    _privacy_context: PrivacyContext | None = None
+    #: Whether linear models are computed on a GPU that is asked for by its name.
+    linear_on_gpus: ClassVar[bool] = False
 
     def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
         """See `open_context`; a GPU is claimed when all files are found to be whole."""
-        from fedatlas.federations.shards import verify_manifest
+        from fedatlas.federations.shards import client_sizes, verify_manifest
 
         self._spec = spec
         self._files: dict[int, list[Path]] = {}
@@ -79,46 +79,50 @@ class FederationContext(ABC):
                 digests = verify_manifest(files, spec.dataset, spec.split, partition)
                 by_slug[partition.slug] = text_digest("".join(digests))
             self._files[seed], self.shard_digests[seed] = files, by_slug[partition.slug]
-        self.device = device = self._claimed(device)
+        self.device = device = _claimed(spec, device, self.linear_on_gpus)
         self._held: list[Path] = []
         self.engine: Any = None
-        self._hold(spec.seeds[0])
+        engine = self._hold(spec.seeds[0])
         self.uses_torch = device != "cpu" or isinstance(spec.objective, NetworkObjective)
         self.accelerator: dict[str, str] = {}
         if device != "cpu":
             from fedatlas.arithmetic.torch_device import gpu_versions
 
             self.accelerator = gpu_versions(device)
-
-    def _claimed(self, device: str) -> str:
-        """The device that computes, claimed if it is a GPU."""
-        return claimed_for_networks(self._spec, device)
+        #: Weights of the graphs, if there are any.
+        self._graphs: Any = spec.graph_weights if spec.graphs else ()
+        #: What budgets of privacy depend on, where they are recorded.
+        self._privacy_context: PrivacyContext | None = None
+        if spec.federation.has_budgets:
+            fewest = min(
+                client_sizes(file).min() for file in {one for (one,) in self._files.values()}
+            )
+            self._privacy_context = PrivacyContext(int(fewest), engine.dimension, *self._graphs)
 
     @abstractmethod
     def _engine(self, files: Sequence[Path]) -> Any:
         """The arithmetic over the shards in these files, in the order of their silos."""
 
-    @abstractmethod
+    def _network(self, counters: Any) -> Any:  # noqa: B027 parties' seed runs are their own
+        """The network of one seed, which counts in these."""
+
     def _seed_run(self, seed: int) -> SeedRun:
         """A fresh start on the engine."""
+        counters = self._spec.federation.counters()
+        problem, network = self.engine.counting(counters), self._network(counters)
+        return SeedRun(problem, network, counters, self.engine.start(seed))
 
     def seed_run(self, seed: int) -> SeedRun:
         """A fresh start for one seed; earlier ones must not be used any more."""
         self._hold(seed)
         return self._seed_run(seed)
 
-    def _hold(self, seed: int) -> None:
-        """Read the seed's shards, unless they are those that were read last."""
-        if self._files[seed] == self._held:
-            return
-        self.engine = None  # before the next is read: memory holds one
-        self.engine, self._held = self._engine(self._files[seed]), self._files[seed]
-
-    def _fewest_samples(self) -> int:
-        """How many samples the client holds that has fewest, whatever the seed."""
-        from fedatlas.federations.shards import fewest_samples
-
-        return fewest_samples(self._files.values())
+    def _hold(self, seed: int) -> Any:
+        """The engine of the seed's shards, which are read unless they were read last."""
+        if self._files[seed] != self._held:
+            self.engine = None  # before the next is read: memory holds one
+            self.engine, self._held = self._engine(self._files[seed]), self._files[seed]
+        return self.engine
 
     def random(self, seed: int) -> RoundRandom:
         """The random numbers of one seed."""
@@ -182,9 +186,10 @@ def open_context(spec: RunSpec, shards: Path, device: str) -> FederationContext:
     return opened
 
 
-def claimed_for_networks(spec: RunSpec, device: str) -> str:
-    """The device, claimed for this process; all else uses the CPU, without torch."""
-    if not isinstance(spec.objective, NetworkObjective):
+def _claimed(spec: RunSpec, device: str, linear_on_gpus: bool) -> str:
+    """The device that computes, claimed for this process if it is a GPU."""
+    takes_gpus = linear_on_gpus and device != "auto"
+    if device == "cpu" or not (takes_gpus or isinstance(spec.objective, NetworkObjective)):
         return "cpu"
     from fedatlas.arithmetic.torch_device import claimed
 

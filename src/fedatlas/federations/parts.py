@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from fedatlas.arithmetic.minibatches import Minibatches, draw
+from fedatlas.arithmetic.randomness import MinibatchSampler, RoundRandom
+
 if TYPE_CHECKING:  # the workflow imports federations when it is parsed: keep libraries out of that
-    from fedatlas.arithmetic.minibatches import Minibatches
+    from fedatlas.federations.shards import ClientSamples
 
 
 class NumpyArrays:
@@ -46,8 +49,32 @@ class FederatedEngine(NumpyArrays, ABC):
         return engine
 
     @abstractmethod
+    def start(self, seed: int) -> Any:
+        """Where a seed starts, shaped as the points that are measured."""
+
+    @abstractmethod
     def measure(self, point: Any) -> dict[str, float]:
         """Every measurement, over all training and test samples; never counted."""
+
+
+class ClientEngine(FederatedEngine):
+    """Over clients, workers or agents that hold whole samples, ordered by client."""
+
+    def __init__(self, data: ClientSamples, counters: Any, drawing: MinibatchSampler) -> None:
+        """drawing: how minibatches are drawn, on the CPU, so that devices see the same samples."""
+        self.clients, self.samples = data.clients, len(data.samples)
+        self._counters, self._drawing, self._offsets = counters, drawing, data.offsets
+
+    def _drawn(
+        self, random: RoundRandom, clients: np.ndarray, size: int | None, steps: int = 1
+    ) -> Minibatches:
+        """Distinct samples, uniformly, or all of a client that has fewer; None: all of each."""
+        return draw(self._drawing, random, self._offsets, clients, size, steps)
+
+    def _count(self, batch: Minibatches, points: int = 1) -> None:
+        """Count gradient steps, at this number of points per client."""
+        self._counters.count_gradients(batch, points)
+        self._counters.iteration += batch.steps
 
 
 @dataclass

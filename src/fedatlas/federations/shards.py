@@ -3,7 +3,7 @@
 A silo's file holds the samples of its clients, and the rows kept for testing.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -62,11 +62,6 @@ def client_sizes(path: Path) -> np.ndarray:
     with open_parquet(path) as file:
         metadata = read_metadata(file, path, SHARD_KEYS)
     return np.asarray(metadata["client_samples"], dtype=np.int64)
-
-
-def fewest_samples(files: Iterable[Sequence[Path]]) -> int:
-    """How many samples the client holds that has fewest, in any trial's only file."""
-    return min(int(client_sizes(file).min()) for file in {one for (one,) in files})
 
 
 def read_shard(path: Path) -> ClientSamples:

@@ -13,7 +13,7 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Clipping
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
-from fedatlas.federations.context import ClientFederation, FederationContext, SeedRun
+from fedatlas.federations.context import ClientFederation, FederationContext
 from fedatlas.federations.decentralised.graph import GraphCounters, GraphNetwork, GraphProblem
 from fedatlas.privacy.accountants import (
     Budget,
@@ -65,13 +65,6 @@ class Decentralised(ClientFederation):
 class DecentralisedContext(FederationContext):
     """The same graphs for all seeds; "auto" is a GPU for networks where there is one."""
 
-    def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
-        super().__init__(spec, shards, device)
-        self._graphs = spec.graph_weights
-        self._privacy_context = PrivacyContext(
-            self._fewest_samples(), self.engine.dimension, *self._graphs
-        )
-
     def _engine(self, files: Sequence[Path]) -> GraphProblem:
         data, objective = Decentralised.read(files), self._spec.objective
         if isinstance(objective, LinearObjective):
@@ -88,10 +81,9 @@ class DecentralisedContext(FederationContext):
         rounds = self._spec.rounds_of_all_seeds
         return ClassifyingAgents(data, objective, self.device, rounds=rounds)
 
-    def _seed_run(self, seed: int) -> SeedRun:
-        engine, counters = self.engine, GraphCounters()
-        network = GraphNetwork(*self._graphs, engine.array, engine.draws, counters)
-        return SeedRun(engine.counting(counters), network, counters, engine.start(seed))
+    def _network(self, counters: GraphCounters) -> GraphNetwork:
+        states, trackers = self._graphs
+        return GraphNetwork(states, trackers, self.engine.array, self.engine.draws, counters)
 
 
 class DecentralisedAlgorithm(Algorithm):

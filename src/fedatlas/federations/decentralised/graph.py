@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedatlas.arithmetic.minibatches import Minibatches, draw
+from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.arithmetic.randomness import Draws, MinibatchSampler, RoundRandom
 from fedatlas.arithmetic.samples import Clipping
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.parts import FederatedEngine, SequentialCounters
+from fedatlas.federations.parts import ClientEngine, SequentialCounters
 from fedatlas.schema.graphs import in_laplacian, out_laplacian
 
 if TYPE_CHECKING:  # the workflow imports federations when it is parsed: keep libraries out of that
@@ -103,7 +103,7 @@ class GraphNetwork:
         self.draws = draws
 
 
-class GraphProblem(FederatedEngine):
+class GraphProblem(ClientEngine):
     """The counting oracle; a subclass computes.
 
     agents: n. dimension: d. fewest_samples: D, of the agent that has the fewest.
@@ -114,24 +114,20 @@ class GraphProblem(FederatedEngine):
     dimension: int
 
     def __init__(self, data: ClientSamples, drawing: MinibatchSampler) -> None:
-        """Keep the layout of the rows, ordered by agent, and how minibatches are drawn."""
-        self._counters = GraphCounters()
-        self.agents, self.samples = data.clients, len(data.samples)
+        """See `ClientEngine`."""
+        super().__init__(data, GraphCounters(), drawing)
+        self.agents = data.clients
         self.fewest_samples = int(np.diff(data.offsets).min())
-        self._offsets, self._drawing = data.offsets, drawing
         self._everyone = np.arange(data.clients)
 
     def minibatches(self, random: RoundRandom, size: int) -> Minibatches:
-        """Draw, for each agent, `size` of its samples uniformly without replacement.
-
-        On the CPU, so that devices see the same samples.
-        """
+        """Draw, for each agent, `size` of its samples uniformly without replacement."""
         if size > self.fewest_samples:
             raise FedatlasError(
                 f"{size} distinct samples cannot be drawn at every iteration: an agent has only "
                 f"{self.fewest_samples}; lower the number of samples, or the number of agents"
             )
-        return draw(self._drawing, random, self._offsets, self._everyone, size, 1)
+        return self._drawn(random, self._everyone, size)
 
     def first_samples(self, size: int) -> Minibatches:
         """Each agent's first `size` samples, or all that it has: those that arrived so far."""
@@ -140,13 +136,8 @@ class GraphProblem(FederatedEngine):
 
     def gradients(self, points: Any, batch: Minibatches, clipping: Clipping | None) -> Any:
         """∇f_i over each agent's minibatch at its own point, (n, d); clipped sample by sample."""
-        self._counters.count_gradients(batch)
-        self._counters.iteration += batch.steps
+        self._count(batch)
         return self._gradients(points, batch, clipping)
 
     @abstractmethod
     def _gradients(self, points: Any, batch: Minibatches, clipping: Clipping | None) -> Any: ...
-
-    @abstractmethod
-    def start(self, seed: int) -> Any:
-        """Where all agents start, one point for all of them, (n, d)."""

@@ -11,9 +11,8 @@ from pydantic import PositiveFloat, PositiveInt, model_validator
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
-from fedatlas.federations.context import ClientFederation, FederationContext, SeedRun
+from fedatlas.federations.context import ClientFederation, FederationContext
 from fedatlas.federations.parts import Counters, StarNetwork
-from fedatlas.privacy.accountants import PrivacyContext
 from fedatlas.schema.federation import Federation, Sizes, Tiny
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.schema.partitions import HorizontalPartition
@@ -51,16 +50,7 @@ class Horizontal(ClientFederation):
 class HorizontalContext(FederationContext):
     """On "auto" the CPU: there, compiled loops over sparse rows beat a GPU's launch times."""
 
-    def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
-        super().__init__(spec, shards, device)
-        self._privacy_context = PrivacyContext(self._fewest_samples(), self.engine.dimension)
-
-    def _claimed(self, device: str) -> str:
-        if device in ("auto", "cpu"):
-            return "cpu"
-        from fedatlas.arithmetic.torch_device import claimed
-
-        return claimed(device, self._spec.name)
+    linear_on_gpus = True
 
     def _engine(self, files: Sequence[Path]) -> HorizontalProblem:
         data, objective = Horizontal.read(files), self._spec.objective
@@ -73,11 +63,8 @@ class HorizontalContext(FederationContext):
 
         return TorchEngine(data, objective, self.device)
 
-    def _seed_run(self, seed: int) -> SeedRun:
-        counters = Counters()
-        problem = self.engine.counting(counters)
-        network = StarNetwork(problem.clients, counters)
-        return SeedRun(problem, network, counters, problem.zeros())
+    def _network(self, counters: Counters) -> StarNetwork:
+        return StarNetwork(self.engine.clients, counters)
 
     def random(self, seed: int) -> RoundRandom:
         from fedatlas.arithmetic.kernels.drawing import CompiledRandom

@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedatlas.arithmetic.client_rows import ChunkedRows, ClientRows, rows_of
-from fedatlas.arithmetic.minibatches import Minibatches, draw
+from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.arithmetic.objectives import has_two_classes, quality
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.federations.parts import Counters, FederatedEngine
+from fedatlas.federations.parts import ClientEngine, Counters
 from fedatlas.schema.objectives import LinearObjective
 
 if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep libraries out of that
     from fedatlas.federations.shards import ClientSamples
 
 
-class HorizontalProblem(FederatedEngine):
+class HorizontalProblem(ClientEngine):
     """The counting oracle that algorithms ask; a subclass computes.
 
     numbers_at_once: the largest (S, d) that is computed as a whole. FedPAGE's round holds up to ten
@@ -41,12 +41,11 @@ class HorizontalProblem(FederatedEngine):
         """FedatlasError if labels do not suit the loss."""
         from fedatlas.arithmetic.kernels.drawing import COMPILED
 
-        self._counters, self._drawing = Counters(), COMPILED
+        super().__init__(data, Counters(), COMPILED)
         self.has_classes = has_two_classes(objective, data.metadata, data.samples, data.test)
-        self.clients, self.samples = data.clients, len(data.samples)
         self.dimension = data.samples.features.shape[1]
         self.objective = objective
-        self._offsets, self._test, self._row_weights = data.offsets, data.test, data.row_weights
+        self._test, self._row_weights = data.test, data.row_weights
         row_norms = np.sqrt((data.samples.features**2).sum(axis=1))
         self.smoothness = objective.smoothness(float(row_norms.max(initial=0.0)))
         self._rows_on_host = data.samples.features
@@ -62,6 +61,10 @@ class HorizontalProblem(FederatedEngine):
     def zeros(self, *shape: int) -> Any:
         """Zeros, (d,) by default."""
 
+    def start(self, seed: int) -> Any:
+        """Zeros, (d,)."""
+        return self.zeros()
+
     def client_zeros(self) -> ClientRows:
         """A row of zeros on every client."""
         return ClientRows(self.zeros(self.clients, self.dimension))
@@ -69,12 +72,8 @@ class HorizontalProblem(FederatedEngine):
     def minibatches(
         self, random: RoundRandom, clients: np.ndarray, size: int | None, steps: int = 1
     ) -> Minibatches:
-        """Draw, for each client and step, `size` distinct local samples uniformly.
-
-        A client with fewer samples, and `size=None`, means the whole local data set. On the CPU, so
-        that devices see the same samples.
-        """
-        return draw(self._drawing, random, self._offsets, clients, size, steps)
+        """Draw, for each client and step, `size` distinct samples, or all; see `ClientEngine`."""
+        return self._drawn(random, clients, size, steps)
 
     def gradient(self, x: Any, batch: Minibatches) -> Any:
         """∇f_i over each client's minibatch, at x (d,) or at a point per client (S, d).
@@ -165,7 +164,3 @@ class HorizontalProblem(FederatedEngine):
             return compute(*parts, batch.of_clients(chunk))
 
         return ChunkedRows((clients, d), max(1, self.numbers_at_once // d), of_chunk)
-
-    def _count(self, batch: Minibatches, points: int = 1) -> None:
-        self._counters.count_gradients(batch, points)
-        self._counters.iteration += batch.steps

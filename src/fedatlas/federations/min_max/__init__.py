@@ -11,7 +11,7 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
-from fedatlas.federations.context import ClientFederation, FederationContext, SeedRun
+from fedatlas.federations.context import ClientFederation, FederationContext
 from fedatlas.federations.min_max.problem import MinMaxProblem, PrimalDual
 from fedatlas.federations.parts import Counters, StarNetwork
 from fedatlas.schema.federation import Federation
@@ -43,10 +43,8 @@ class MinMaxContext(FederationContext):
         rounds = self._spec.rounds_of_all_seeds
         return AucEngine(MinMax.read(files), objective, self.device, rounds=rounds)
 
-    def _seed_run(self, seed: int) -> SeedRun:
-        counters = Counters()
-        network = StarNetwork(len(self.engine.workers), counters)
-        return SeedRun(self.engine.counting(counters), network, counters, self.engine.start(seed))
+    def _network(self, counters: Counters) -> StarNetwork:
+        return StarNetwork(self.engine.clients, counters)
 
 
 class MinMaxAlgorithm(Algorithm):

@@ -244,7 +244,7 @@ class AucEngine(NetworkOnDevice, MinMaxProblem):
         return torch.sigmoid(outputs.squeeze(-1)) if self._sigmoid else outputs.squeeze(-1)
 
     def _per_worker(self, array: torch.Tensor) -> torch.Tensor:
-        return array.expand(len(self.workers), array.shape[-1])
+        return array.expand(self.clients, array.shape[-1])
 
     def _inputs(self, batch: Minibatches) -> tuple[Minibatch, torch.Tensor, torch.Tensor]:
         """Images (N, b, *shape), whether they are positive and their shares, (N, b).

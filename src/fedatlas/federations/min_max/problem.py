@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from fedatlas.arithmetic.minibatches import Minibatches, draw, loop_for
+from fedatlas.arithmetic.minibatches import Minibatches, loop_for
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.federations.parts import Counters, FederatedEngine
+from fedatlas.federations.parts import ClientEngine, Counters
 
 if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep libraries out of that
     import torch
@@ -29,18 +29,17 @@ class PrimalDual(NamedTuple):
     w: Any
 
 
-class MinMaxProblem(FederatedEngine):
+class MinMaxProblem(ClientEngine):
     """The counting oracle; a subclass computes."""
 
     def __init__(self, data: ClientSamples, rounds: int) -> None:
         """rounds: how many there will be, of all seeds."""
-        self._counters, self._drawing = Counters(), loop_for(rounds * data.clients)
-        self.workers, self.samples = np.arange(data.clients), len(data.samples)
-        self._offsets = data.offsets
+        super().__init__(data, Counters(), loop_for(rounds * data.clients))
+        self.workers = np.arange(data.clients)
 
     def copies(self, array: torch.Tensor) -> torch.Tensor:
         """A row for each worker, (N, …), of an array that all share."""
-        rows: torch.Tensor = self.repeated(array, len(self.workers))
+        rows: torch.Tensor = self.repeated(array, self.clients)
         return rows
 
     def worker_zeros(self, like: torch.Tensor) -> torch.Tensor:
@@ -48,12 +47,8 @@ class MinMaxProblem(FederatedEngine):
         return self.copies(like).clone().zero_()
 
     def minibatches(self, random: RoundRandom, size: int | None, steps: int = 1) -> Minibatches:
-        """Draw, for each worker and step, `size` distinct local samples uniformly.
-
-        A worker with fewer samples, and `size=None`, means the whole local data set. On the CPU, so
-        that devices see the same samples.
-        """
-        return draw(self._drawing, random, self._offsets, self.workers, size, steps)
+        """Draw, for each worker and step, `size` distinct samples, or all; see `ClientEngine`."""
+        return self._drawn(random, self.workers, size, steps)
 
     def gradients(self, theta: torch.Tensor, w: torch.Tensor, batch: Minibatches) -> PrimalDual:
         """∇_θ f_i (N, d) and ∇_w f_i (N, 1) over each worker's minibatch of one step."""

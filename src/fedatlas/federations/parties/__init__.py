@@ -30,9 +30,6 @@ class Processes(Vertical):
 class ProcessContext(FederationContext):
     """Processes on the CPU, one group for all trials on the same shards."""
 
-    def _claimed(self, device: str) -> str:
-        return "cpu"
-
     def _engine(self, files: Sequence[Path]) -> "_Parties":
         assert isinstance(self._spec.objective, LinearObjective)
         return _Parties(files, self._spec.objective, self._spec.network)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedatlas.federations.context import FederationContext, SeedRun
+from fedatlas.federations.context import FederationContext
 from fedatlas.federations.tiered.hubs import TieredCounters, TieredNetwork, TieredProblem
 from fedatlas.schema.federation import Federation, Sizes, Tiny, format_span
 from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
@@ -65,7 +65,5 @@ class TieredContext(FederationContext):
         assert isinstance(objective, ClassificationObjective)
         return NetworkSilos(data, objective, self.device)
 
-    def _seed_run(self, seed: int) -> SeedRun:
-        engine, counters = self.engine, TieredCounters()
-        network = TieredNetwork(engine.clients, counters)
-        return SeedRun(engine.counting(counters), network, counters, engine.start(seed))
+    def _network(self, counters: TieredCounters) -> TieredNetwork:
+        return TieredNetwork(self.engine.clients, counters)

@@ -6,7 +6,6 @@ samples, each of its clients those of some samples. Embeddings Φ_j = h_j(θ_j; 
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -179,10 +178,6 @@ class TieredProblem(FederatedEngine):
         self.silos = len(data.silos)
         self.clients = tuple(silo.clients for silo in data.silos)
         self.samples = len(data.place[0])
-
-    @abstractmethod
-    def start(self, seed: int) -> SiloModels:
-        """The silos' models before round 0."""
 
     def minibatch(self, random: RoundRandom, size: int) -> SharedMinibatch:
         """ζ: `size` samples, uniformly without replacement, the same in all silos."""

@@ -75,9 +75,6 @@ class Vertical(Federation):
 class VerticalContext(FederationContext):
     """A sequence of tiny updates, always on the CPU."""
 
-    def _claimed(self, device: str) -> str:
-        return "cpu"
-
     def _engine(self, files: Sequence[Path]) -> _Rows:
         return _Rows(files)
 
