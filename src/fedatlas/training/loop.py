@@ -3,7 +3,7 @@
 import logging
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -16,8 +16,7 @@ from tqdm import tqdm
 from fedatlas.algorithms import build_algorithm
 from fedatlas.code import code_digest
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.algorithm import Algorithm
-from fedatlas.federations.context import FederationContext, Privacy, SeedRun, open_context
+from fedatlas.federations.context import FederationContext, SeedRun, open_context
 from fedatlas.files import canonical_json, require_writable
 from fedatlas.schema.runs import RunSpec, record_schedule
 from fedatlas.store.trace import build_trace, values_digest, write_trace
@@ -30,7 +29,6 @@ from fedatlas.training.seeds import (
     differing_versions,
     restore_state,
     state_arrays,
-    trace_identity,
     versions,
 )
 
@@ -48,112 +46,33 @@ def train(
     optima: Path | None = None,
     device: str = "cpu",
     seeds: SeedPolicy | None = None,
+    context: FederationContext | None = None,
+    before: Callable[[], object] = lambda: None,
 ) -> xr.Dataset:
     """Train the seeds of `spec` that have no result yet and write the trace to `output`.
 
     shards: the folder of the data set's split; each partition has a folder there, named by its
     slug. optima: the folder of the split's optima, needed to measure sub-optimality.
     device: "auto", "cpu", or a torch device such as "cuda". seeds: where results of seeds and
-    checkpoints are kept; then SIGTERM and SIGINT wait until one is written.
+    checkpoints are kept; then SIGTERM and SIGINT wait until one is written. context: one that is
+    open on these shards. before: called before the first seed trains, unless all have results.
     """
     require_writable(output)
-    context, best = open_context(spec, shards, device), spec.read_optima(optima)
-    return train_in(context, spec, best, seed_files(context, spec, best, seeds), output)
-
-
-def seed_files(
-    context: FederationContext,
-    spec: RunSpec,
-    optima: Mapping[int, float],
-    policy: SeedPolicy | None,
-) -> SeedFiles:
-    """The results that the seeds of a run have, and where the others will be.
-
-    optima: f* by seed, if sub-optimality is measured.
-    """
-    return SeedFiles(policy, context, spec, build_algorithm(spec), code_digest(*spec.code), optima)
-
-
-def train_in(
-    context: FederationContext,
-    spec: RunSpec,
-    optima: Mapping[int, float],
-    files: SeedFiles,
-    output: Path,
-) -> xr.Dataset:
-    """Train the seeds that have no result in `files`, in an open context; write the trace."""
-    algorithm = build_algorithm(spec)
-    privacy = context.privacy(algorithm, spec.rounds)
-    for warning in privacy.warnings:
-        log.warning("%s: %s", spec.name, warning)
-    missing = len(files.missing)
-    log.info("%s: %d of %d seeds are to train", spec.name, missing, len(spec.seeds))
+    context, best = context or open_context(spec, shards, device), spec.read_optima(optima)
+    run = _Run(spec, context, best, seeds)
+    files = run.files
+    log.info("%s: %d of %d seeds are to train", spec.name, len(files.missing), len(spec.seeds))
+    if files.missing:
+        before()
     # Without a policy there is nothing to wait for. With one, a signal after the last round comes
     # too late: the trace is written.
-    with files.interruption if missing and files.policy else nullcontext():
-        if missing:
+    with files.interruption if files.missing and files.policy else nullcontext():
+        if files.missing:
             files.require_writable()
-            _Run(spec, algorithm, context, optima, files).train()
-        return _write(context, spec, optima, algorithm, privacy, files.found, output)
-
-
-def _write(
-    context: FederationContext,
-    spec: RunSpec,
-    optima: Mapping[int, float],
-    algorithm: Algorithm,
-    privacy: Privacy,
-    results: Mapping[int, SeedResult],
-    output: Path,
-) -> xr.Dataset:
-    """The trace of a run whose seeds all have results."""
-    variables, status = _joined([results[seed] for seed in spec.seeds], privacy.spent)
-    made = [results[seed].made for seed in spec.seeds]
-    warnings = [
-        *(warning for one in made for warning in one["warnings"]),
-        *privacy.warnings,
-        *_ends_above_start(spec, variables["objective"], status),
-        *differing_versions(results, spec.seeds),
-    ]
-    attributes = {
-        "paper": spec.paper,
-        "experiment": spec.experiment,
-        "run": spec.run,
-        "point": spec.point,
-        "algorithm": spec.algorithm,
-        "algorithm_title": algorithm.title,
-        "algorithm_source": algorithm.source,
-        "hyper_parameters": canonical_json(algorithm.model_dump(mode="json")),
-        "effective_step_size": algorithm.effective_step_size,
-        "privacy_statement": privacy.statement,
-        "warnings": canonical_json(list(dict.fromkeys(warnings))),
-        **trace_identity(spec, code_digest(*spec.code), context.shard_digests, optima),
-        "device": made[-1]["device"],
-        "versions": canonical_json(made[-1]["versions"]),
-    }
-    trace = build_trace(variables, status, list(spec.seeds), attributes)
-    trace.attrs["values_digest"] = values_digest(trace.variables)
-    write_trace(trace, output)
+            run.train()
+        trace = run.trace()
+        write_trace(trace, output)
     return trace
-
-
-def _joined(
-    results: Sequence[SeedResult], spent: Mapping[str, np.ndarray]
-) -> tuple[dict[str, np.ndarray], list[str]]:
-    """Variables (seeds, records) and status of seeds.
-
-    spent: budgets of privacy after each round, which hold for all seeds; see `Privacy`.
-    """
-    variables = {
-        name: np.stack([result.variables[name] for result in results])
-        for name in results[0].variables
-    }
-    rounds = variables["round"]
-    recorded = ~np.isnan(rounds)
-    for name, budget in spent.items():
-        variables[name] = np.full(rounds.shape, np.nan)
-        variables[name][recorded] = budget[rounds[recorded].astype(np.int64)]
-    return variables, [result.status for result in results]
 
 
 def _ends_above_start(spec: RunSpec, objective: np.ndarray, status: Sequence[str]) -> list[str]:
@@ -202,21 +121,69 @@ class _Progress:
 
 
 class _Run:
-    """The seeds of one run that have no result yet, one after the other."""
+    """The seeds of one run, and its trace."""
 
     def __init__(
         self,
         spec: RunSpec,
-        algorithm: Algorithm,
         context: FederationContext,
         optima: Mapping[int, float],
-        files: SeedFiles,
+        policy: SeedPolicy | None,
     ) -> None:
         """optima: f* by seed, if sub-optimality is measured."""
-        self.spec, self.algorithm, self.context = spec, algorithm, context
-        self.optima, self.files = optima, files
+        self.spec, self.context, self.optima = spec, context, optima
+        self.algorithm, self.code = build_algorithm(spec), code_digest(*spec.code)
+        self.files = SeedFiles(policy, context, spec, self.algorithm, self.code, optima)
         self.schedule = record_schedule(spec.rounds, spec.record_every)
+        self.privacy = context.privacy(self.algorithm, spec.rounds)
+        for warning in self.privacy.warnings:
+            log.warning("%s: %s", spec.name, warning)
         self._measuring = 0.0  # seconds, of the seed in progress
+
+    def trace(self) -> xr.Dataset:
+        """The trace, when all seeds have results."""
+        spec, algorithm, privacy = self.spec, self.algorithm, self.privacy
+        results = [self.files.found[seed] for seed in spec.seeds]
+        variables = {
+            name: np.stack([result.variables[name] for result in results])
+            for name in results[0].variables
+        }
+        rounds = variables["round"]
+        recorded = ~np.isnan(rounds)
+        for name, budget in privacy.spent.items():
+            variables[name] = np.full(rounds.shape, np.nan)
+            variables[name][recorded] = budget[rounds[recorded].astype(np.int64)]
+        status = [result.status for result in results]
+        made = [result.made for result in results]
+        warnings = [
+            *(warning for one in made for warning in one["warnings"]),
+            *privacy.warnings,
+            *_ends_above_start(spec, variables["objective"], status),
+            *differing_versions(made, spec.seeds),
+        ]
+        attributes = {
+            "paper": spec.paper,
+            "experiment": spec.experiment,
+            "run": spec.run,
+            "point": spec.point,
+            "algorithm": spec.algorithm,
+            "algorithm_title": algorithm.title,
+            "algorithm_source": algorithm.source,
+            "hyper_parameters": canonical_json(algorithm.model_dump(mode="json")),
+            "effective_step_size": algorithm.effective_step_size,
+            "privacy_statement": privacy.statement,
+            "warnings": canonical_json(list(dict.fromkeys(warnings))),
+            # What its numbers depend on; digests of shards and f* by seed.
+            "specification": canonical_json(spec.model_dump(mode="json")),
+            "source_digest": self.code,
+            "shard_digests": canonical_json(_by_name(self.context.shard_digests)),
+            "optima": canonical_json(_by_name(self.optima)),
+            "device": made[-1]["device"],
+            "versions": canonical_json(made[-1]["versions"]),
+        }
+        trace = build_trace(variables, status, list(spec.seeds), attributes)
+        trace.attrs["values_digest"] = values_digest(trace.variables)
+        return trace
 
     def train(self) -> None:
         """Train all seeds that have no result."""
@@ -379,6 +346,10 @@ class _Run:
                 variables[name] = np.full(len(self.schedule), np.nan)
             variables[name][record] = value
         return True
+
+
+def _by_name(by_seed: Mapping[int, Any]) -> dict[str, Any]:
+    return {str(seed): value for seed, value in by_seed.items()}
 
 
 def _arrays(point: Any) -> tuple[Any, ...]:

@@ -69,24 +69,17 @@ def read_checkpoint(
     If there is a file that is not used, a line in the log says why, unless quiet. NotReadNowError
     where memory runs out for a sound one, which training anew would overwrite.
     """
-    try:
-        arrays = _read_npz(path)
-        text, digest = str(arrays.pop(_HEADER)), str(arrays.pop(_DIGEST, ""))
-        header = json.loads(text)
-        needed = {**identity} if FINISHED in header else {**identity, **environment}
-        if header["format"] != _FORMAT:
-            reason = f"its format is not '{_FORMAT}'"
-        elif digest != content_digest(text, arrays):
-            reason = "it is damaged, its digest is another"
-        elif header["identity"] != needed:
-            reason = f"it was made with {_changes(header['identity'], needed)}"
-        else:
-            return header, arrays
-    except FileNotFoundError:
+    if not path.exists():
         return None
-    except Exception as error:  # damage can make zipfile and numpy raise anything
-        if is_shortage(error) and _is_sound(path):
-            raise NotReadNowError(path, error) from error
+    try:
+        header, arrays = read_seed(path)
+        needed = {**identity} if FINISHED in header else {**identity, **environment}
+        if header["identity"] == needed:
+            return header, arrays
+        reason = f"it was made with {_changes(header['identity'], needed)}"
+    except NotReadNowError:
+        raise
+    except FedatlasError:
         reason = "it is damaged, or no file of a seed"
     if not quiet:
         log.warning("%s: is not used, training starts anew: %s", path, reason)
@@ -143,14 +136,14 @@ def content_digest(header: str, arrays: Mapping[str, np.ndarray]) -> str:
 
 def _changes(saved: Mapping[str, str], identity: Mapping[str, str]) -> str:
     """What has changed, in words; digests are only named."""
-    changed = [name for name in identity if saved.get(name) != identity[name]]
-    digests = [name for name in changed if len(identity[name]) == _DIGEST_LENGTH]
-    others = [
-        f"{name} {str(saved.get(name))[:40]!r} instead of {identity[name]!r}"
-        for name in changed
-        if name not in digests
+    changed = [
+        f"another {name}"
+        if len(own) == _DIGEST_LENGTH
+        else f"{name} {str(saved.get(name))[:40]!r} instead of {own!r}"
+        for name, own in identity.items()
+        if saved.get(name) != own
     ]
-    return ", ".join([*(f"another {name}" for name in digests), *others]) or "more than is known"
+    return ", ".join(changed) or "more than is known"
 
 
 def state_arrays(state: Any, to_numpy: Any) -> dict[str, np.ndarray]:
@@ -244,21 +237,6 @@ class Position:
     counters: dict[str, Any]
     drawn: bool
     state: dict[str, np.ndarray]
-
-
-def trace_identity(
-    spec: RunSpec, code: str, shards: Mapping[int, str], optima: Mapping[int, float]
-) -> dict[str, str]:
-    """What a run's numbers depend on, as attributes of its trace.
-
-    shards: digests by seed. optima: f* by seed.
-    """
-    return {
-        "specification": canonical_json(spec.model_dump(mode="json")),
-        "source_digest": code,
-        "shard_digests": canonical_json({str(seed): digest for seed, digest in shards.items()}),
-        "optima": canonical_json({str(seed): value for seed, value in optima.items()}),
-    }
 
 
 def seed_identity(
@@ -417,16 +395,11 @@ class SeedFiles:
             require_writable(self._file(self.missing[0]))
 
 
-def differing_versions(results: Mapping[int, SeedResult], seeds: Sequence[int]) -> list[str]:
+def differing_versions(made: Sequence[Mapping[str, Any]], seeds: Sequence[int]) -> list[str]:
     """Warnings of seeds that other versions or devices computed than the last of `seeds`."""
-    last = results[seeds[-1]].made
-    others: dict[str, list[int]] = {}
-    for seed in seeds:
-        made = results[seed].made
-        if any(made.get(name) != last.get(name) for name in ("versions", "device")):
-            by = f"{canonical_json(made.get('versions'))} on {made.get('device')}"
-            others.setdefault(by, []).append(seed)
-    return [
-        f"the seeds {', '.join(map(str, some))} were trained with {by}"
-        for by, some in others.items()
-    ]
+    by = [f"{canonical_json(one['versions'])} on {one['device']}" for one in made]
+    others: dict[str, list[str]] = {}
+    for seed, own in zip(seeds, by, strict=True):
+        if own != by[-1]:
+            others.setdefault(own, []).append(str(seed))
+    return [f"the seeds {', '.join(some)} were trained with {own}" for own, some in others.items()]

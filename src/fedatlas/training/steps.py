@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ def train_points(
     What is raised names the run that failed; see `naming_run`.
     """
     from fedatlas.federations.context import open_context
-    from fedatlas.training.loop import seed_files, train_in
+    from fedatlas.training.loop import train
     from fedatlas.training.rehearsal import rehearse_once
     from fedatlas.training.seeds import SeedPolicy
 
@@ -92,16 +93,18 @@ def train_points(
                 spec = spec.tuned(read_json(selection))
             trace = spec.trace_file(results)
             require_writable(trace)
-            split = Path(spec.dataset, spec.split)
+            shards, optima = (
+                results / name / spec.dataset / spec.split for name in ("shards", "optima")
+            )
             shared = canonical_json(spec.model_dump(mode="json", exclude=_OF_THE_METHOD))
             if context is None or opened != shared:
                 context = None  # before the next is read: memory holds one
-                context, opened = open_context(spec, results / "shards" / split, device), shared
-            best = spec.read_optima(results / "optima" / split)
-            files = seed_files(context, spec, best, SeedPolicy(seeds, checkpoint_every))
-            if files.missing:
-                rehearse_once(spec, results / "shards" / split, results / "rehearsals")
-            train_in(context, spec, best, files, trace)
+                context, opened = open_context(spec, shards, device), shared
+            train(
+                spec, shards, trace, optima=optima, context=context,
+                seeds=SeedPolicy(seeds, checkpoint_every),
+                before=partial(rehearse_once, spec, shards, results / "rehearsals"),
+            )  # fmt: skip
 
 
 def train_alone(
