@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.federations.algorithm import Smoothness, StepBound
+from fedatlas.federations.algorithm import StepBound
 from fedatlas.federations.horizontal import HorizontalAlgorithm
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.parts import StarNetwork
@@ -106,7 +106,7 @@ class FedPage(HorizontalAlgorithm):
     def _local_step_size(self) -> float:
         return self.local_step_size or self.global_step_size / self.local_steps
 
-    def _probability(self, problem: Smoothness, number: int) -> float:
+    def _probability(self, problem: Any, number: int) -> float:
         """p_r; S/N in rounds before the first that is declared."""
         declared = self.full_round_probability
         if isinstance(declared, dict):
@@ -115,7 +115,7 @@ class FedPage(HorizontalAlgorithm):
             )
         return self.clients_per_round / problem.clients if declared is None else declared
 
-    def step_bounds(self, problem: Smoothness, *, printed: bool = False) -> list[StepBound]:
+    def step_bounds(self, problem: Any, *, printed: bool = False) -> list[StepBound]:
         """Theorems 4.1 (K = 1, average smoothness) and 4.2, as proved or as printed.
 
         As printed, both global bounds are up to √2 too large: 1/(pS) suffices for the proofs where

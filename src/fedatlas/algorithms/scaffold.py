@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 
 from fedatlas.arithmetic.client_rows import ClientRows
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.federations.algorithm import Smoothness, StepBound
+from fedatlas.federations.algorithm import StepBound
 from fedatlas.federations.horizontal import LocalStepsAlgorithm
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.parts import StarNetwork
@@ -64,7 +64,7 @@ class Scaffold(LocalStepsAlgorithm):
             client_c=state.client_c.replace(clients, c_i_new),
         )
 
-    def step_bounds(self, problem: Smoothness) -> list[StepBound]:
+    def step_bounds(self, problem: Any) -> list[StepBound]:
         """Nonconvex theory: η̃ ≤ (S/N)^(2/3) / (24 L), declared for η_g ≥ 1."""
         share = self.clients_per_round / problem.clients
         bound = share ** (2 / 3) / (24 * problem.smoothness)

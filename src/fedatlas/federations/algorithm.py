@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
@@ -18,25 +18,6 @@ from fedatlas.schema.runs import RunSpec
 if TYPE_CHECKING:  # an edit there trains methods without budgets no more
     from fedatlas.privacy.accountants import Budget, PrivacyContext
     from fedatlas.privacy.conditions import Condition
-
-
-class Smoothness(Protocol):
-    """What step bounds over clients depend on."""
-
-    @property
-    def clients(self) -> int:
-        """N."""
-        ...
-
-    @property
-    def smoothness(self) -> float:
-        """L of the gradient of every sample."""
-        ...
-
-    @property
-    def average_smoothness(self) -> float:
-        """An L with 1/N Σ_i ‖∇f_i(x) − ∇f_i(y)‖² ≤ L² ‖x − y‖² (FedPAGE, Assumption 2.2)."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -96,7 +77,12 @@ class Algorithm(Model, ABC):
         """The step by which methods of its paper are compared."""
 
     def step_bounds(self, problem: Any) -> list[StepBound]:
-        """Theorems' step bounds at a problem's or its constants' smoothness; none by default."""
+        """Theorems' step bounds, none by default.
+
+        problem: an engine or constants, with the `smoothness` L of every sample's gradient and,
+        over clients around a server, `clients` and `average_smoothness`, an L with
+        1/N Σ_i ‖∇f_i(x) − ∇f_i(y)‖² ≤ L² ‖x − y‖² (FedPAGE, Assumption 2.2).
+        """
         return []
 
     def budgets(self, context: PrivacyContext, iterations: int) -> dict[str, Budget]:

@@ -8,12 +8,16 @@ fill arrays of numpy's: those that numba returns take 1 µs each to become numpy
 """
 
 import math
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from fedatlas.arithmetic.kernels.compilation import compiled
+from fedatlas.arithmetic.kernels.compilation import compiled, frozen
 from fedatlas.arithmetic.kernels.formulas import (
+    LOSS_CODES,
     NONE,
+    REGULARISER_CODES,
     add_row,
     dot,
     loss_derivative,
@@ -22,6 +26,23 @@ from fedatlas.arithmetic.kernels.formulas import (
     regulariser_derivative,
     regulariser_value,
 )
+from fedatlas.arithmetic.samples import Samples
+from fedatlas.schema.objectives import LinearObjective
+
+
+def rows_and_codes(
+    samples: Samples, objective: LinearObjective
+) -> tuple[sparse.csr_array, tuple[Any, ...], tuple[Any, ...]]:
+    """The rows, and as loops take them: rows with labels, and loss, regulariser and weight."""
+    rows = sparse.csr_array(samples.features)
+    arrays = (
+        rows.indptr.astype(np.int64),
+        rows.indices.astype(np.int32),
+        rows.data.astype(np.float64),
+        frozen(samples.label),
+    )
+    codes = LOSS_CODES[objective.loss], REGULARISER_CODES[objective.regulariser]
+    return rows, arrays, (*codes, objective.regularisation_weight)
 
 
 @compiled

@@ -32,13 +32,7 @@ class LinearAgents(GraphProblem):
         self._engine = CompiledEngine(data, objective)
         self.draws = Draws()
         self.dimension = self._engine.dimension
-        self._rows = sparse.csr_array(data.samples.features)
         self._label = data.samples.label
-        self._loss = formulas.LOSS_CODES[objective.loss]
-        self._penalty = (
-            formulas.REGULARISER_CODES[objective.regulariser],
-            objective.regularisation_weight,
-        )
         self._norms: dict[str, np.ndarray] = {}  # of rows, found when they are first clipped
 
     def start(self, seed: int) -> np.ndarray:
@@ -52,18 +46,19 @@ class LinearAgents(GraphProblem):
             return self._engine.client_gradients(points, batch)
         if clipping.norm not in self._norms:
             order = _ORDER[clipping.norm]
-            self._norms[clipping.norm] = sparse.linalg.norm(self._rows, ord=order, axis=1)
+            self._norms[clipping.norm] = sparse.linalg.norm(self._engine.rows, ord=order, axis=1)
         gradients = np.empty_like(points)
         rows, share = batch.padded()
+        loss, *penalty_codes = self._engine.codes
         for agent, point in enumerate(points):
             drawn = share[agent] > 0
             taken, weights = rows[agent, drawn], share[agent, drawn]
-            features = self._rows[taken]
+            features = self._engine.rows[taken]
             label = frozen(self._label[taken])
-            _, slopes = formulas.losses(self._loss, features @ point, label)
+            _, slopes = formulas.losses(loss, features @ point, label)
             norms = np.abs(slopes) * self._norms[clipping.norm][taken]
             kept = clipping.bound / np.maximum(norms, clipping.bound)
-            _, penalty = formulas.penalties(*self._penalty, point)
+            _, penalty = formulas.penalties(*penalty_codes, point)
             gradients[agent] = features.T @ (weights * kept * slopes) + penalty
         return gradients
 

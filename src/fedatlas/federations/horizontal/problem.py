@@ -111,8 +111,11 @@ class HorizontalProblem(ClientEngine):
             x, correction, batch=batch,
         )  # fmt: skip
 
-    @abstractmethod
-    def _local_sgd(self, x: Any, batch: Minibatches, step_size: float, correction: Any) -> Any: ...
+    def _local_sgd(self, x: Any, batch: Minibatches, step_size: float, correction: Any) -> Any:
+        shift = 0.0 if correction is None else correction
+        for step in range(batch.steps):
+            x = x - step_size * (self.client_gradients(x, batch.at(step)) + shift)
+        return x
 
     def local_recursive_steps(
         self, y: Any, previous: Any, estimate: Any, batch: Minibatches, step_size: float
@@ -128,10 +131,15 @@ class HorizontalProblem(ClientEngine):
             y, previous, estimate, batch=batch,
         )  # fmt: skip
 
-    @abstractmethod
     def _local_recursive_steps(
         self, y: Any, previous: Any, estimate: Any, batch: Minibatches, step_size: float
-    ) -> Any: ...
+    ) -> Any:
+        for step in range(batch.steps):
+            now = batch.at(step)
+            change = self.client_gradients(y, now) - self.client_gradients(previous, now)
+            estimate = change + estimate
+            previous, y = y, y - step_size * estimate
+        return y
 
     def measure(self, x: Any) -> dict[str, float]:
         return self._measure_training(x) | self.test_quality(x)

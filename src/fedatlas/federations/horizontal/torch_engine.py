@@ -1,7 +1,6 @@
 """Linear models by batched torch operations, float64, on any device."""
 
 import math
-from typing import Any
 
 import torch
 from scipy import sparse
@@ -52,30 +51,6 @@ class TorchEngine(TorchArrays, HorizontalProblem):
         gradients = in_blocks(of_samples, clients, samples, most, together=True)[1]
         weight = self.objective.regularisation_weight
         return gradients + weight * torch_penalty_gradient(self.objective.regulariser, points)
-
-    def _local_sgd(
-        self, x: torch.Tensor, batch: Minibatches, step_size: float, correction: Any
-    ) -> torch.Tensor:
-        y = x.expand(len(batch.starts), self.dimension)
-        shift = 0.0 if correction is None else correction
-        for step in range(batch.steps):
-            y = y - step_size * (self.client_gradients(y, batch.at(step)) + shift)
-        return y
-
-    def _local_recursive_steps(
-        self,
-        y: torch.Tensor,
-        previous: torch.Tensor,
-        estimate: torch.Tensor,
-        batch: Minibatches,
-        step_size: float,
-    ) -> torch.Tensor:
-        g = estimate
-        for step in range(batch.steps):
-            now = batch.at(step)
-            g = self.client_gradients(y, now) - self.client_gradients(previous, now) + g
-            previous, y = y, y - step_size * g
-        return y
 
     def _measure_training(self, x: torch.Tensor) -> dict[str, float]:
         weight, kind = self.objective.regularisation_weight, self.objective.regulariser

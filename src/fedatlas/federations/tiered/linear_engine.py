@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fedatlas.arithmetic.kernels.compilation import frozen
-from fedatlas.arithmetic.kernels.formulas import LOSS_CODES, REGULARISER_CODES, LinearModel
+from fedatlas.arithmetic.kernels.formulas import LinearModel
 from fedatlas.arithmetic.objectives import has_two_classes, quality
-from fedatlas.federations.kernels import silo_gradients
+from fedatlas.federations.kernels import rows_and_codes, silo_gradients
 from fedatlas.federations.shards import ClientSamples, RowsByClient, TieredSamples, rows_by_client
 from fedatlas.federations.tiered.hubs import SiloModels, TieredProblem
 from fedatlas.schema.objectives import LinearObjective
@@ -73,19 +72,8 @@ class _Silo:
 
     def __init__(self, data: ClientSamples, stored: np.ndarray, objective: LinearObjective) -> None:
         """stored: (M,) the row of every sample, by ascending id."""
-        self._codes = (
-            LOSS_CODES[objective.loss],
-            REGULARISER_CODES[objective.regulariser],
-            objective.regularisation_weight,
-        )
-        self.features = sparse.csr_array(data.samples.features)
+        self.features, self._csr, self._codes = rows_and_codes(data.samples, objective)
         self.stored, self._offsets = stored, data.offsets
-        self._csr = (
-            self.features.indptr.astype(np.int64),
-            self.features.indices.astype(np.int32),
-            self.features.data.astype(np.float64),
-            frozen(data.samples.label),
-        )
 
     def batch(self, samples: np.ndarray) -> RowsByClient:
         """The rows of these samples, (B,)."""
