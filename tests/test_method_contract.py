@@ -11,7 +11,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.federations.context import open_context
 from fedatlas.schema.quantities import COSTS, MEASUREMENTS
 from fedatlas.training.loop import train
-from fedatlas.training.seeds import state_arrays
+from fedatlas.training.states import state_arrays
 from resuming import killed_and_resumed, without_times
 from small_federations import (
     AUC,

@@ -14,8 +14,8 @@ from fedatlas.federations.context import shard_files
 from fedatlas.schema.quantities import COSTS
 from fedatlas.schema.runs import RunSpec
 from fedatlas.store.trace import read_trace
-from fedatlas.training import seeds
 from fedatlas.training.loop import train
+from fedatlas.training.states import restore_state, state_arrays
 from small_federations import CLIENTS, LOCAL, PARTIES, ROWS, small, small_shards
 
 HORIZONTAL = ("fedavg", "scaffold", "fedpage")
@@ -118,9 +118,9 @@ def test_states_keep_their_kinds_through_a_checkpoint():
         nothing: object
 
     state = State(np.arange(3.0), ClientRows(np.eye(2)), 7, 0.5, None)
-    arrays = seeds.state_arrays(state, lambda array: array)
+    arrays = state_arrays(state, lambda array: array)
     template = State(np.zeros(3), ClientRows(np.zeros((2, 2))), 0, 0.0, None)
-    restored = seeds.restore_state(template, arrays, lambda array: array)
+    restored = restore_state(template, arrays, lambda array: array)
     assert (restored.count, restored.rate, restored.nothing) == (7, 0.5, None)
     assert isinstance(restored.count, int)
     np.testing.assert_array_equal(restored.x, state.x)

@@ -27,10 +27,9 @@ from fedatlas.training.seeds import (
     SeedResult,
     content_digest,
     differing_versions,
-    restore_state,
-    state_arrays,
     versions,
 )
+from fedatlas.training.states import leaves, restore_state, state_arrays
 
 log = logging.getLogger(__name__)
 
@@ -257,7 +256,7 @@ class _Run:
     def _start(self, seed: int) -> str:
         """A digest of all that a seed begins with, but for random numbers."""
         x0, engine = self.context.seed_run(seed).x0, self.context.engine
-        arrays = {str(place): engine.numpy(array) for place, array in enumerate(_arrays(x0))}
+        arrays = {name: engine.numpy(array) for name, array in leaves(x0)}
         shards, optimum = self.context.shard_digests[seed], self.optima.get(seed)
         return content_digest(canonical_json([shards, optimum]), arrays)
 
@@ -299,7 +298,7 @@ class _Run:
                         began = time.perf_counter()
             point = self.algorithm.point(state, network)
             # Waits for the device, too.
-            values = [self.context.engine.numpy(array) for array in _arrays(point)]
+            values = [self.context.engine.numpy(array) for _, array in leaves(point)]
             finite = all(np.isfinite(array).all() for array in values)
             wall_time += time.perf_counter() - began
             progress.advance_to(until)
@@ -352,11 +351,5 @@ def _by_name(by_seed: Mapping[int, Any]) -> dict[str, Any]:
     return {str(seed): value for seed, value in by_seed.items()}
 
 
-def _arrays(point: Any) -> tuple[Any, ...]:
-    if not isinstance(point, tuple):
-        return (point,)
-    return tuple(array for part in point for array in _arrays(part))
-
-
 def _shapes(point: Any) -> list[tuple[int, ...]]:
-    return [tuple(getattr(array, "shape", ())) for array in _arrays(point)]
+    return [tuple(getattr(array, "shape", ())) for _, array in leaves(point)]

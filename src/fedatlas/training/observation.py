@@ -18,6 +18,7 @@ import numpy as np
 from fedatlas.arithmetic.client_rows import ChunkedRows
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.federation import Federation
+from fedatlas.training.states import mapped
 
 # What the program asks, and does not count.
 _NOT_FOR_METHODS = ("client_gradients", "measure", "test_quality", "counting")
@@ -112,12 +113,12 @@ class Observation:
 
     def _noted(self, name: str, given: Sequence[Any], got: Any) -> Any:
         """The answer, by default the call's own."""
-        arrays = tuple(self.to_numpy(_whole(array)).copy() for array in flat(given))
-        got = _map(got, _whole)
+        arrays = tuple(self.to_numpy(_whole("", array)).copy() for array in flat(given))
+        got = mapped(got, _whole)
         to = [] if self._reached is None else self._reached.tolist()
-        self.carried.append(Carried(name, arrays, _map(got, _copied), to))
+        self.carried.append(Carried(name, arrays, mapped(got, _copied), to))
         if self.shaken and name in self.kind.inwards:
-            return _map(got, _shaken)
+            return mapped(got, _shaken)
         if name not in self.answered:
             return got
         place = len(self.carried) - 1
@@ -128,7 +129,7 @@ class Observation:
         answer = self.answers[place].got
         if [array.shape for array in flat(answer)] != [array.shape for array in flat(got)]:
             raise NotComparable
-        return _map(answer, _copied)
+        return mapped(answer, _copied)
 
     def _check_given(
         self, name: str, bare: str, function: Any, given: Sequence[Any], options: dict[str, Any]
@@ -207,11 +208,11 @@ def _bare(value: Any) -> Any:
     return value._target if isinstance(value, _Observed) else value
 
 
-def _whole(value: Any) -> Any:
+def _whole(_: str, value: Any) -> Any:
     return np.asarray(value) if isinstance(value, ChunkedRows) else value
 
 
-def _shaken(array: np.ndarray) -> np.ndarray:
+def _shaken(_: str, array: np.ndarray) -> np.ndarray:
     """Other numbers of the same signs; those that may be indices change places in their rows."""
     if array.dtype.kind != "f":
         return array[..., ::-1].copy()
@@ -219,15 +220,8 @@ def _shaken(array: np.ndarray) -> np.ndarray:
     return ((array + 0.1) * factors).astype(array.dtype)  # also where the start is 0
 
 
-def _copied(array: Any) -> Any:
+def _copied(_: str, array: Any) -> Any:
     return array.copy() if isinstance(array, np.ndarray) else array.clone()
-
-
-def _map(value: Any, function: Any) -> Any:
-    if isinstance(value, tuple):
-        parts = (_map(part, function) for part in value)
-        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
-    return function(value)
 
 
 def flat(value: Any) -> list[Any]:

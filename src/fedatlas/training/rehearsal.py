@@ -26,8 +26,7 @@ import logging
 import math
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -47,9 +46,8 @@ from fedatlas.training.observation import (
     ContractViolation,
     NotComparable,
     Observation,
-    flat,
 )
-from fedatlas.training.seeds import restore_state, state_arrays
+from fedatlas.training.states import leaves, restore_state, state_arrays
 from fedatlas.training.tiny_federation import TinyFederation
 
 #: What is rehearsed besides the state, in words, by name; see `Federation.rehearsal`.
@@ -295,7 +293,7 @@ class _Rehearsal:
             number = len(points)
             if watched:
                 _check_kinds(state)
-            before = _leaves(state)
+            before = _arrays(state)
             copies = {name: engine.numpy(array).copy() for name, array in before.items()}
             following = method.round(state, problem, network, random.at(number))
             seen.check_counters()
@@ -311,9 +309,9 @@ class _Rehearsal:
                 state = restore_state(template, copied, engine.array)
             point = method.point(state, run.network)
             seen.take_counters()  # parties report what they did until they settled
-            points.append([engine.numpy(array).copy() for array in flat(point)])
+            points.append([engine.numpy(array).copy() for _, array in leaves(point)])
             if watched and number == 0:
-                after = {name: engine.numpy(array) for name, array in _leaves(state).items()}
+                after = {name: engine.numpy(array) for name, array in _arrays(state).items()}
                 _check_numbers(copies, after, points[0], seen.carried)
             if watched and sum(seen.called[name] for name in needed) < _EXCHANGES:
                 self._rounds = min(max(self._rounds, number + 2), _MOST_ROUNDS)
@@ -335,7 +333,7 @@ def _check_kinds(state: Any) -> None:
     kind: Any = type(state)
     if is_dataclass(state) and not kind.__dataclass_params__.frozen:
         raise ContractViolation(f"{kind.__name__} can be changed: write @dataclass(frozen=True)")
-    for name, value in _parts(state):
+    for name, value in leaves(state):
         known = value is None or isinstance(value, int | float | ClientRows)
         if not known and not _is_array(value):
             raise ContractViolation(
@@ -383,21 +381,9 @@ def _has_nan(array: np.ndarray) -> bool:
     return array.dtype.kind == "f" and bool(np.isnan(array).any())
 
 
-def _parts(value: Any, name: str = "state") -> Iterator[tuple[str, Any]]:
-    """What a state holds, by its dotted name, below tuples and dataclasses."""
-    if is_dataclass(value):
-        for of in fields(value):
-            yield from _parts(getattr(value, of.name), of.name)
-    elif isinstance(value, tuple):
-        for place, part in enumerate(value):
-            yield from _parts(part, f"{name}[{place}]")
-    else:
-        yield name, value
-
-
-def _leaves(state: Any) -> dict[str, Any]:
+def _arrays(state: Any) -> dict[str, Any]:
     """Arrays of a state by name; rows of clients are handed on, and say so themselves."""
-    return {name: value for name, value in _parts(state) if _is_array(value)}
+    return {name: value for name, value in leaves(state) if _is_array(value)}
 
 
 def _is_array(value: Any) -> bool:

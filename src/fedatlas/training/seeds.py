@@ -16,16 +16,15 @@ import platform
 import time
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import threadpoolctl
 
-from fedatlas.arithmetic.client_rows import ClientRows
 from fedatlas.errors import FedatlasError, NotReadNowError, is_shortage
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.context import FederationContext
@@ -41,8 +40,6 @@ SEED_IDENTITY = ("specification", "source code", "shards", "optimum")
 _HEADER = "header"
 _DIGEST = "digest"
 _DIGEST_LENGTH = 64
-
-State = TypeVar("State")
 
 log = logging.getLogger(__name__)
 
@@ -146,55 +143,10 @@ def _changes(saved: Mapping[str, str], identity: Mapping[str, str]) -> str:
     return ", ".join(changed) or "more than is known"
 
 
-def state_arrays(state: Any, to_numpy: Any) -> dict[str, np.ndarray]:
-    """The arrays of a state by field name, dotted where states are nested; None is left out."""
-    arrays: dict[str, np.ndarray] = {}
-    for name, value in _members(state).items():
-        if _members(value):
-            nested = state_arrays(value, to_numpy)
-            arrays |= {f"{name}.{inner}": array for inner, array in nested.items()}
-        elif isinstance(value, int | float):
-            arrays[name] = np.array(value)
-        elif value is not None:
-            arrays[name] = to_numpy(value.table if isinstance(value, ClientRows) else value)
-    return arrays
-
-
-def restore_state(template: State, arrays: dict[str, np.ndarray], from_numpy: Any) -> State:
-    """A state like `template`, the start of the same run, with the saved arrays."""
-    values: dict[str, Any] = {}
-    for name, kind in _members(template).items():
-        saved = arrays.get(name)
-        if _members(kind):
-            values[name] = restore_state(kind, _within(f"{name}.", arrays), from_numpy)
-        elif saved is None:
-            values[name] = None
-        elif isinstance(kind, int | float):
-            values[name] = saved.item()
-        elif isinstance(kind, ClientRows):
-            values[name] = ClientRows(from_numpy(saved))
-        else:
-            values[name] = from_numpy(saved)
-    made: Any = type(template)
-    named = is_dataclass(template) or hasattr(template, "_fields")
-    restored: State = made(**values) if named else made(values.values())
-    return restored
-
-
 def _within(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The arrays below a prefix, which their names lose."""
     below = (name for name in arrays if name.startswith(prefix))
     return {name.removeprefix(prefix): arrays[name] for name in below}
-
-
-def _members(value: Any) -> dict[str, Any]:
-    """Fields of a dataclass or named tuple, places of a tuple; nothing of anything else."""
-    if is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in fields(value)}
-    if isinstance(value, tuple):
-        names = getattr(value, "_fields", None) or map(str, range(len(value)))
-        return dict(zip(names, value, strict=True))
-    return {}
 
 
 _IN_HEADER = ("record", "round", "wall_time", "counters", "drawn")  # of a position
