@@ -132,6 +132,7 @@ def with_size(content, width, height):
     return content[:start] + struct.pack(">HH", height, width) + content[start + 4 :]
 
 
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
 @pytest.mark.parametrize(
     ("file", "change", "problem"),
     [
@@ -140,7 +141,7 @@ def with_size(content, width, height):
         (ONE, lambda x: b"\x89PNG\r\n" + x, "cannot be read as a JPEG"),
         (TRAIN + "/x.jpg", lambda x: b"GIF89a", "cannot be read as a JPEG"),
         (ONE, lambda x: with_size(x, 9, 5), "9 × 5 pixels, expected 4 × 2"),
-        (ONE, lambda x: with_size(x, 11000, 11000), "decompression bomb"),
+        (ONE, lambda x: with_size(x, 11000, 11000), "11000 × 11000 pixels are too many"),
         (ONE, lambda x: with_size(x, 60000, 60000), "decompression bomb"),
         (NAMES, lambda x: x + b"n04\n", "lists 4 classes, expected 3"),
         (NAMES, lambda x: b"n01\nn02\nn01\n", "'n01' is listed twice, or"),
@@ -443,21 +444,6 @@ def test_damage_that_unpacking_overlooks_is_refused(views):
         pytest.fail("every flipped bit is noticed anyway")
     path.write_bytes(damaged)
     assert f"{path}: cannot be read as a PNG image" in failure(views)
-
-
-LINKED = [
-    *(("image_folder", name) for name in ("tiny", NAMES, "tiny/train/n02", TRAIN, ONE)),
-    *(("image_views", name) for name in (TOP, f"{TOP}/cup", f"{TOP}/cup/train", VIEW)),
-]
-
-
-@pytest.mark.parametrize(("kind", "linked"), LINKED)
-def test_links_are_refused(request, tmp_path, kind, linked):
-    top = request.getfixturevalue("folder" if kind == "image_folder" else "views")
-    (top / linked).rename(tmp_path / "elsewhere")
-    (top / linked).symlink_to(tmp_path / "elsewhere")
-    message = failure(top, folder_set() if kind == "image_folder" else views_set())
-    assert str(top / linked) in message and "link" in message and "refused" in message
 
 
 def test_modelnet40_is_as_published_but_for_its_size():

@@ -232,18 +232,10 @@ def edit(folder, relative, old, new, count=1):
     path.write_text(text.replace(old, new, count))
 
 
-@pytest.mark.parametrize(
-    ("removed", "problem"),
-    [
-        (TOP, rf"{TOP}: no such folder; pack"),
-        (LISTED, r"train_listfile\.csv: cannot be read: No such file"),
-        (STAY, r"7_episode1_timeseries\.csv: no such file, but train_listfile\.csv lists it"),
-    ],
-)
-def test_a_missing_file_is_named(folder, removed, problem):
+@pytest.mark.parametrize("removed", [LISTED, STAY])
+def test_a_missing_file_is_named(folder, removed):
     (folder / removed).rename(folder / "elsewhere")
-    with pytest.raises(FedatlasError, match=problem):
-        read_raw(benchmark_set(), "train", [folder])
+    assert f"{folder / removed}: cannot be read: No such file" in failure(folder)
 
 
 @pytest.mark.parametrize(
@@ -251,10 +243,10 @@ def test_a_missing_file_is_named(folder, removed, problem):
     [
         ("stay,y_true", "stay,y", ":1: the header is 'stay,y', expected 'stay,y_true'"),
         ("stay,y_true\n", "", ":1: the header is '7_episode1_timeseries.csv,1'"),
-        ("6_episode1_timeseries.csv,0", "6_episode1_timeseries.csv", ":3: '6_episode1_times"),
-        ("6_episode1_timeseries.csv,0", "6_episode1_timeseries.csv,0,3.5", "the name of a stay's"),
+        ("6_episode1_timeseries.csv,0", "6_episode1_timeseries.csv", ":3: 1 fields, but"),
+        ("6_episode1_timeseries.csv,0", "6_episode1_timeseries.csv,0,3.5", ":3: 3 fields"),
         ("6_episode1_timeseries.csv,0", "../train/6_episode1_timeseries.csv,0", ":3: '../train"),
-        ("6_episode1_timeseries.csv,0", "", ":3: '' is not the name of a stay's file"),
+        ("6_episode1_timeseries.csv,0", "", ":3: 1 fields, but the header has 2"),
         ("6_episode1_timeseries.csv,0", "7_episode1_timeseries.csv,0", "is listed twice"),
         ("6_episode1_timeseries.csv,0", "6_episode1_timeseries.csv,2", "column 'y_true' holds '2'"),
     ],
@@ -287,7 +279,7 @@ HEADER_ERROR = ":1: the header is 'Hours,Capillary"
     [
         (HEADER.replace("Glucose,Heart Rate", "Heart Rate,Glucose"), HEADER_ERROR),
         (HEADER.removesuffix(",pH"), HEADER_ERROR),
-        (HEADER, ": holds no measurements; run the benchmark's scripts again"),
+        (HEADER, ": holds nothing but a header; run the benchmark's scripts again"),
         ("", ":1: the header is '', expected 'Hours,Capillary"),
         (f"{HEADER}\n1.0{',' * 17}\n2.0{',' * 16}", ":3: 17 fields, but the header has 18"),
         (f"{HEADER}\n1.0{',' * 18}", ":2: 19 fields, but the header has 18"),
@@ -313,16 +305,6 @@ def test_a_broken_stay_is_refused(folder, content, problem):
     message = failure(folder)
     assert message.startswith(str(folder / STAY)) and problem in message
     assert isinstance(content, bytes) or message.endswith("run the benchmark's scripts again")
-
-
-@pytest.mark.parametrize("linked", [TOP, LISTED, STAY, f"{TOP}/train"])
-def test_links_are_refused(folder, linked):
-    (folder / linked).rename(folder / "real")
-    (folder / linked).symlink_to(folder / "real")
-    assert f"{folder / linked}: is a link; refused" in failure(folder)
-
-
-# ------------------------------------------------------------------------------------ the catalogue
 
 
 def test_the_benchmark_of_the_catalogue_is_as_published():

@@ -175,4 +175,3 @@ EXPECTED: dict[Callable[[Path], Read], str] = {
     json_that_is_deep: "cannot be read as JSON",
     tar_of_zeros: "unpacks to more than 104857600 bytes",
 }
-BOMBS = {bomb.__name__: bomb for bomb in EXPECTED}

@@ -25,7 +25,9 @@ def mutated(random: Random, seeds: Sequence[bytes], tokens: Sequence[bytes] = TO
     """One of the seeds after one to four changes; now and then it stays as it is."""
     content = random.choice(seeds)
     for _ in range(random.choice((0, 1, 1, 1, 2, 2, 3, 4))):
-        content = random.choice(_CHANGES)(random, content, seeds, tokens)[:LONGEST]
+        start, end = _span(random, content)
+        made = _replacement(random, content, content[start:end], seeds, tokens)
+        content = (content[:start] + made + content[end:])[:LONGEST]
     return content
 
 
@@ -39,81 +41,33 @@ def _place(random: Random, content: bytes) -> int:
 
 
 def _span(random: Random, content: bytes) -> tuple[int, int]:
+    """Some bytes, none, all from a place on, or a written number."""
     start = _place(random, content)
-    return start, min(len(content), start + random.choice((1, 2, 4, 8, 32, 512)))
+    size = random.choice((0, 0, 1, 1, 1, 2, 4, 8, 32, 512, LONGEST))
+    numbers = list(_NUMBER.finditer(content[:4096])) if random.random() < 0.1 else []
+    return random.choice(numbers).span() if numbers else (start, start + size)
 
 
-def _flip(random: Random, content: bytes, *_: object) -> bytes:
-    if not content:
-        return content
-    at = min(_place(random, content), len(content) - 1)
-    return content[:at] + bytes([content[at] ^ 1 << random.randrange(8)]) + content[at + 1 :]
-
-
-def _set(random: Random, content: bytes, *_: object) -> bytes:
-    at = _place(random, content)
-    value = random.choice((0, 1, 32, 127, 128, 254, 255, random.randrange(256)))
-    return content[:at] + bytes([value]) + content[at + 1 :]
-
-
-def _count(random: Random, content: bytes, *_: object) -> bytes:
-    """An integer of another value, in either order of its bytes."""
+def _replacement(
+    random: Random, content: bytes, part: bytes, seeds: Sequence[bytes], tokens: Sequence[bytes]
+) -> bytes:
+    """Nothing, a flipped bit, another number in either order of its bytes, a token or a copy."""
     form = random.choice(("<H", ">H", "<I", ">I", "<Q", ">Q"))
-    size = struct.calcsize(form)
-    value = random.choice(NUMBERS) % (1 << 8 * size)
-    at = _place(random, content)
-    return content[:at] + struct.pack(form, value) + content[at + size :]
-
-
-def _digits(random: Random, content: bytes, _: object, tokens: Sequence[bytes]) -> bytes:
-    """A written number of another value."""
-    found = list(_NUMBER.finditer(content[:4096]))
-    if not found:
-        return _flip(random, content)
-    at = random.choice(found)
-    number = str(random.choice(NUMBERS)).encode()
-    return content[: at.start()] + random.choice((number, *tokens)) + content[at.end() :]
-
-
-def _truncate(random: Random, content: bytes, *_: object) -> bytes:
-    return content[: _place(random, content)]
-
-
-def _delete(random: Random, content: bytes, *_: object) -> bytes:
-    start, end = _span(random, content)
-    return content[:start] + content[end:]
-
-
-def _repeat(random: Random, content: bytes, *_: object) -> bytes:
-    start, end = _span(random, content)
-    return content[:start] + content[start:end] * random.choice((2, 2, 3, 100)) + content[end:]
-
-
-def _move(random: Random, content: bytes, *_: object) -> bytes:
-    start, end = _span(random, content)
-    at = _place(random, content)
-    return content[:at] + content[start:end] + content[at:]
-
-
-def _splice(random: Random, content: bytes, seeds: Sequence[bytes], _: object) -> bytes:
-    other = random.choice(seeds)
-    return content[: _place(random, content)] + other[_place(random, other) :]
-
-
-def _insert(random: Random, content: bytes, _: object, tokens: Sequence[bytes]) -> bytes:
-    at = _place(random, content)
-    return content[:at] + random.choice(tokens) + content[at:]
-
-
-def _replace(random: Random, content: bytes, _: object, tokens: Sequence[bytes]) -> bytes:
-    start, end = _span(random, content)
-    return content[:start] + random.choice(tokens) + content[end:]
-
-
-_CHANGES = (
-    *(_flip, _set, _count, _digits, _truncate, _delete),
-    *(_repeat, _move, _splice, _insert, _replace),
-)
+    number = random.choice((*NUMBERS, random.randrange(256)))
+    other, at = random.choice((content, *seeds)), _place(random, content)
+    return random.choice(
+        (
+            b"",
+            bytes(byte ^ 1 << random.randrange(8) for byte in part[:1]) + part[1:],
+            bytes([number % 256]),
+            struct.pack(form, number % (1 << 8 * struct.calcsize(form))),
+            str(number).encode(),
+            part * random.choice((2, 3, 100)),
+            other[at : at + random.choice((1, 8, 512))],
+            random.choice(tokens),
+            random.choice(tokens),
+        )
+    )
 
 
 def with_tar_sums(content: bytes) -> bytes:

@@ -346,8 +346,6 @@ def compressed(folder: Path) -> Case:
         "bz2": [bz2.compress(plain)],
         "xz": [lzma.compress(plain), lzma.compress(plain, check=lzma.CHECK_NONE)],
     }
-    for kind in ("bz2", "xz"):  # with zeros between streams
-        seeds[kind].append(bytes(8).join(seeds[kind]) + bytes(4))
     source, output = folder / "packed", folder / "out"
 
     def run(random: Random) -> Any:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import numpy as np
@@ -30,16 +30,6 @@ def text_lines(path: Path) -> list[str]:
             return path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         raise FedatlasError(f"{path}: is not UTF-8 text: {error.reason}") from error
-
-
-def inside(folder: Path, relative: str) -> Path:
-    """The path below `folder`; FedatlasError if a link, which may lead out of it, is part of it."""
-    path = folder
-    for part in PurePosixPath(relative).parts:
-        path = path / part
-        if path.is_symlink():
-            raise FedatlasError(f"{path}: is a link; refused, unpack the archive again")
-    return path
 
 
 def _not_taken_for_another(raw: Any) -> Any:

@@ -13,7 +13,7 @@ but computed from split `train`. Its validation stays, 3222, are in neither spli
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -24,7 +24,7 @@ from pydantic import model_validator
 
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.datasets import Dataset, Files
-from fedatlas.data.reading import Listed, Raw, as_listed, inside, plain_number, text_lines
+from fedatlas.data.reading import Listed, Raw, as_listed, plain_number, text_lines
 from fedatlas.data.scaling import Scaling, scaling_of
 from fedatlas.errors import FedatlasError
 
@@ -214,60 +214,41 @@ class Mimic3Dataset(SeriesDataset):
         """
         (folder,) = raw
         assert self.labels is not None  # a binary set has them
-        listed = inside(folder, f"{TOP}/{split}_listfile.csv")
+        listed = folder / TOP / f"{split}_listfile.csv"
         stays = _stays(listed, self.labels, self.split(split).rows)
         measurements = np.full((len(stays), HOURS, len(CHANNELS)), np.nan)
         for stay, measured in zip(stays, measurements, strict=True):
-            path = inside(folder, f"{TOP}/{split}/{stay}")
-            if not path.is_file():
-                raise FedatlasError(
-                    f"{path}: no such file, but {listed.name} lists it; pack the whole folder, or "
-                    f"{REMEDY}"
-                )
-            _fill(measured, path)
+            _fill(measured, folder / TOP / split / stay)
         return Samples.numbered(np.array(list(stays.values())), encoded(measurements))
 
 
 def _stays(path: Path, labels: Mapping[Raw, float], rows: int | None) -> dict[str, float]:
     """The file names and the labels of the stays in a list."""
-    if not path.parent.is_dir():
-        raise FedatlasError(
-            f"{path.parent}: no such folder; pack the benchmark's folder '{TOP}' itself, as the "
-            "catalogue's 'login' says"
-        )
     known = Listed(labels)
     stays: dict[str, float] = {}
-    for number, line in _lines(path, LIST_HEADER):
-        stay, *label = line.split(",")
+    for number, (stay, label) in _rows(path, LIST_HEADER):
         # It becomes the name of a file.
-        if not re.fullmatch(r"[A-Za-z0-9_-]{1,200}\.csv", stay) or len(label) != 1:
-            raise _broken(path, number, f"'{line}' is not the name of a stay's file and its label")
+        if not re.fullmatch(r"[A-Za-z0-9_-]{1,200}\.csv", stay):
+            raise _broken(path, number, f"'{stay}' is not the name of a stay's file")
         if stay in stays:
             raise _broken(path, number, f"'{stay}' is listed twice")
-        value = known.meaning(label[0])
+        value = known.meaning(label)
         if value is None:
             only = f"but 'labels' in the catalogue maps {', '.join(map(as_listed, labels))} only"
-            raise _broken(path, number, f"column 'y_true' holds '{label[0]}', {only}")
+            raise _broken(path, number, f"column 'y_true' holds '{label}', {only}")
         stays[stay] = value
-    if not stays or rows not in (None, len(stays)):
+    if rows not in (None, len(stays)):
         raise FedatlasError(
-            f"{path}: lists {len(stays)} stays, expected {rows or 'at least one'}; it may be cut "
-            f"short, or be of another version: {REMEDY}"
+            f"{path}: lists {len(stays)} stays, expected {rows}; it may be cut short, or be of "
+            f"another version: {REMEDY}"
         )
     return stays
 
 
 def _fill(measured: np.ndarray, path: Path) -> None:
     """Write a stay's values into (T, 17); what was not measured stays as it is."""
-    lines = _lines(path, HEADER)
-    if not lines:
-        raise FedatlasError(f"{path}: holds no measurements; {REMEDY}")
     latest = 0.0
-    for number, line in lines:
-        time, *fields = line.split(",")
-        if len(fields) != len(CHANNELS):
-            problem = f"{1 + len(fields)} fields, but the header has {1 + len(CHANNELS)}"
-            raise _broken(path, number, f"{problem}; is the line cut short?")
+    for number, (time, *fields) in _rows(path, HEADER):
         hours = plain_number(time)
         holds = f"column 'Hours' holds '{time}'"
         if hours is None or not -TOLERANCE < hours < HOURS + TOLERANCE:
@@ -291,9 +272,17 @@ def _broken(path: Path, line: int, problem: str) -> FedatlasError:
     return FedatlasError(f"{path}:{line}: {problem}; {REMEDY}")
 
 
-def _lines(path: Path, header: str) -> list[tuple[int, str]]:
-    """The lines after the header, with their numbers in the file, which start at 1."""
+def _rows(path: Path, header: str) -> Iterator[tuple[int, list[str]]]:
+    """The number in the file, from 1, and the fields of each line after the header."""
     first, *lines = text_lines(path) or [""]
     if first.strip() != header:
         raise _broken(path, 1, f"the header is '{first}', expected '{header}'")
-    return list(enumerate(lines, start=2))
+    if not lines:
+        raise FedatlasError(f"{path}: holds nothing but a header; {REMEDY}")
+    columns = header.count(",") + 1
+    for number, line in enumerate(lines, start=2):
+        fields = line.split(",")
+        if len(fields) != columns:
+            problem = f"{len(fields)} fields, but the header has {columns}"
+            raise _broken(path, number, f"{problem}; is the line cut short?")
+        yield number, fields

@@ -1,8 +1,6 @@
 """Folders of compressed images → pixels and numbers of classes: one image a sample, or several."""
 
-import os
 import re
-import warnings
 from abc import abstractmethod
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -14,7 +12,7 @@ from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.datasets import Files, Name, require_distinct
 from fedatlas.data.formats.images import ImageDataset
 from fedatlas.data.raw_files import RelativePath
-from fedatlas.data.reading import inside, reading, text_lines
+from fedatlas.data.reading import reading, text_lines
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.models import Model
 
@@ -35,7 +33,7 @@ class ImageFiles(ImageDataset):
     """A folder of compressed images, which are read as RGB; each format finds and decodes its own.
 
     Samples are numbered by class and name, so that their order does not depend on that in which a
-    file system lists files. Links are refused: they may lead out of the folder.
+    file system lists files.
     """
 
     files_of_split: ClassVar[Files] = "one archive to 'unpack'"
@@ -55,7 +53,7 @@ class ImageFiles(ImageDataset):
         return self
 
     def read(self, split: str, raw: list[Path]) -> Samples:
-        """See Dataset; FedatlasError also names an image that is damaged, a link or too large."""
+        """See Dataset; FedatlasError also names an image that is damaged or too large."""
         (folder,) = raw
         with reading(folder):
             listed = self.listed(folder, split)
@@ -122,14 +120,14 @@ class ImageFolderDataset(ImageFiles):
 
     def listed(self, folder: Path, split: str) -> Listed:
         places = self.image_folder.splits[split]
-        names = _class_names(inside(folder, self.image_folder.classes), self.classes)
+        names = _class_names(folder / self.image_folder.classes, self.classes)
         if places.labels is None:
             return [
                 ([path], label)
                 for label, name in enumerate(names)
-                for _, path in _files(inside(folder, places.images.replace("{class}", name)))
+                for path in _files(folder / places.images.replace("{class}", name), *JPEG_SUFFIXES)
             ]
-        return _by_list(inside(folder, places.images), inside(folder, places.labels), names)
+        return _by_list(folder / places.images, folder / places.labels, names)
 
     def decoded(self, path: Path, height: int, width: int) -> np.ndarray:
         # Some published images are PNG files called .jpg.
@@ -157,7 +155,7 @@ def _class_names(path: Path, classes: int | None) -> list[str]:
 def _by_list(place: Path, listed: Path, names: list[str]) -> Listed:
     """Images that lie together, in the order of a list: name, class and what else, tabs between."""
     numbers = {name: number for number, name in enumerate(names)}
-    left = dict(_files(place))
+    left = {path.name: path for path in _files(place, *JPEG_SUFFIXES)}
     images: Listed = []
     for line_number, line in enumerate(text_lines(listed), start=1):
         name, label, *_ = [*line.split("\t"), ""]
@@ -218,9 +216,8 @@ class ImageViewsDataset(ImageFiles):
         return self
 
     def listed(self, folder: Path, split: str) -> Listed:
-        top = inside(folder, self.image_views.folder)
-        with os.scandir(top) as entries:
-            found = {entry.name for entry in entries if entry.is_dir(follow_symlinks=False)}
+        top = folder / self.image_views.folder
+        found = {path.name for path in top.iterdir() if path.is_dir()}
         if unknown := sorted(found - set(self.image_views.classes)):
             raise FedatlasError(
                 f"{top / unknown[0]}: is a folder of no class that the catalogue lists under "
@@ -229,7 +226,7 @@ class ImageViewsDataset(ImageFiles):
         return [
             (views, label)
             for label, name in enumerate(self.image_views.classes)
-            for views in _views_in(inside(top, f"{name}/{split}"), self.shape[0])
+            for views in _views_in(top / name / split, self.shape[0])
         ]
 
     def decoded(self, path: Path, height: int, width: int) -> np.ndarray:
@@ -248,8 +245,8 @@ class ImageViewsDataset(ImageFiles):
 def _views_in(place: Path, views: int) -> list[list[Path]]:
     """The views, in their order, of each shape of a class and a split."""
     shapes: dict[str, dict[int, Path]] = {}
-    for name, path in _files(place, ".png"):
-        view = VIEW.fullmatch(name)
+    for path in _files(place, ".png"):
+        view = VIEW.fullmatch(path.name)
         if view is None:
             raise FedatlasError(
                 f"{path}: is not called as a view is, '<shape>.obj.shaded_v001.png'; unpack the "
@@ -267,26 +264,19 @@ def _views_in(place: Path, views: int) -> list[list[Path]]:
     return [[shapes[shape][number] for number in expected] for shape in sorted(shapes)]
 
 
-def _files(place: Path, *suffixes: str) -> list[tuple[str, Path]]:
-    """The images in a folder by their endings, of JPEG if none are given, sorted by name.
+def _files(place: Path, *suffixes: str) -> list[Path]:
+    """The images in a folder by their endings, sorted by name; FedatlasError if there are none.
 
-    Hidden files are left out: macOS keeps its notes on `a.jpg` in `._a.jpg`. Raises FedatlasError
-    if there are none, or one of them is no plain file.
+    Hidden files are left out: macOS keeps its notes on `a.jpg` in `._a.jpg`.
     """
-    files = [
+    found = sorted(
         path
         for path in place.iterdir()
-        if path.name.lower().endswith(suffixes or JPEG_SUFFIXES) and not path.name.startswith(".")
-    ]
-    if not files:
+        if path.name.lower().endswith(suffixes) and not path.name.startswith(".")
+    )
+    if not found:
         raise FedatlasError(f"{place}: holds no such images; unpack the archive again")
-    for path in files:
-        if path.is_symlink() or not path.is_file():
-            raise FedatlasError(
-                f"{path}: is no plain file but a link, a folder or a device; refused, unpack the "
-                "archive again"
-            )
-    return sorted((path.name, path) for path in files)
+    return found
 
 
 def _rgb_image(path: Path, *kinds: str) -> Any:
@@ -300,22 +290,19 @@ def _rgb_image(path: Path, *kinds: str) -> Any:
     from PIL import Image, ImageOps
 
     try:
-        with warnings.catch_warnings():
-            # Pillow warns of an image that unpacks to very much, and refuses one of twice that.
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(path, formats=kinds) as image:
-                if image.width * image.height > MOST_PIXELS:
-                    raise ValueError(f"{image.width} × {image.height} pixels are too many")
-                if image.mode not in MODES:
-                    raise ValueError(
-                        f"its pixels are of Pillow's kind {image.mode}, none of {', '.join(MODES)}"
-                    )
-                if image.format == "PNG":
-                    # Compares checksums, which unpacking does not; an image is of no use then.
-                    with Image.open(path, formats=kinds) as copy:
-                        copy.verify()
-                ImageOps.exif_transpose(image, in_place=True)
-                return image.convert("RGB")
+        with Image.open(path, formats=kinds) as image:
+            if image.width * image.height > MOST_PIXELS:
+                raise ValueError(f"{image.width} × {image.height} pixels are too many")
+            if image.mode not in MODES:
+                raise ValueError(
+                    f"its pixels are of Pillow's kind {image.mode}, none of {', '.join(MODES)}"
+                )
+            if image.format == "PNG":
+                # Compares checksums, which unpacking does not; an image is of no use then.
+                with Image.open(path, formats=kinds) as copy:
+                    copy.verify()
+            ImageOps.exif_transpose(image, in_place=True)
+            return image.convert("RGB")
     except Exception as error:  # damage can make the decoder raise anything
         raise FedatlasError(
             f"{path}: cannot be read as a {' or '.join(kinds)} image: {error}; unpack the archive "
