@@ -19,7 +19,8 @@ from scipy.stats import gmean
 
 from atlas_factory import noisy_trace, small_atlas, write_atlas, write_claims
 from fedatlas.errors import FedatlasError
-from fedatlas.pages.claims_page import drawing, to_svg
+from fedatlas.evaluation.evidence import in_full
+from fedatlas.pages.claims_page import to_svg
 from fedatlas.pages.explorer import ColumnStore, six_digits, write_explorer, write_page
 from fedatlas.store.atlas import open_atlas
 from fedatlas.store.publishing import Publication, publish
@@ -784,7 +785,7 @@ def test_without_an_atlas_effects_are_drawn_as_on_pythons_pages(browser, open_pa
     assert page.inner_text("#holds").startswith("0 runs of 0 experiments, ")
     page.evaluate(OPEN_CLAIMS)
     page.locator("#claims .cases ul").wait_for()
-    drawn = [drawing(each.effect) for each in found if each.effect]
+    drawn = [each.effect for each in found if each.effect]
     plain = browser.new_page()
     plain.set_content("".join(map(to_svg, drawn)))
     of_python = [svg.evaluate(PARTS) for svg in plain.locator("svg").all()]
@@ -792,7 +793,7 @@ def test_without_an_atlas_effects_are_drawn_as_on_pythons_pages(browser, open_pa
     assert of_page == of_python
     assert len(of_page) == len(drawn)
     names = [svg.get_attribute("aria-label") for svg in page.locator("#claims svg.interval").all()]
-    assert names == [each.words for each in drawn]
+    assert names == [in_full(each) for each in drawn]
     scale = page.locator("#scale text").all_text_contents()
     assert scale == ["−10", "−100", "10", "100", "0", "← against the claim", "for it →"]
     marks = page.locator("#claims .outcome").all_inner_texts()

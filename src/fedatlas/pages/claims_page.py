@@ -11,7 +11,6 @@ import html
 import logging
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from fedatlas.evaluation.evidence import MARKS, capital, in_full, in_short
@@ -42,45 +41,42 @@ _FURTHEST = 300.0
 TICKS = (10, 100)
 
 
-@dataclass(frozen=True)
-class Drawing:
-    """Places along the drawing, from the left in its units.
+def drawing(effect: Effect) -> dict[str, str]:
+    """The drawing of an effect: paths of SVG by the class of each part, from the lowest on.
 
-    band: ±the smallest effect, None of a published number. bar: the interval. beyond: whether its
-    ends lie further out. dot: the estimate, mark: the paper's effect, None where there is none.
-    words: for who does not see.
+    band: ±the smallest effect, with ticks; not of a published number. bar: the interval, with an
+    arrow where it goes on. mark: the paper's effect. dot: the estimate.
     """
-
-    band: tuple[float, float] | None
-    bar: tuple[float, float]
-    beyond: tuple[bool, bool]
-    dot: float | None
-    mark: float | None
-    words: str
-
-
-def drawing(effect: Effect) -> Drawing:
-    """The drawing of an effect."""
     low = -math.inf if math.isnan(effect.low) else effect.low
     high = math.inf if math.isnan(effect.high) else effect.high
     unit = effect.smallest or _own_unit(low, effect.estimate, high)
-    furthest = _FURTHEST * unit
 
     def place(value: float) -> float:
         share = math.asinh(value / unit) / math.asinh(_FURTHEST)
         return round(_MIDDLE + _REACH * min(1.0, max(-1.0, share)), 1)
 
-    def placed(value: float | None) -> float | None:
-        return None if value is None or math.isnan(value) else place(value)
-
-    return Drawing(
-        band=(place(-unit), place(unit)) if effect.smallest else None,
-        bar=(place(low), place(high)),
-        beyond=(low < -furthest, high > furthest),
-        dot=placed(effect.estimate),
-        mark=placed(effect.published),
-        words=in_full(effect),
-    )
+    parts = {}
+    if effect.smallest:
+        left, right = place(-unit), place(unit)
+        parts["band"] = f"M{left:g} 2H{right:g}V{HEIGHT - 2}H{left:g}Z"
+        parts["tick"] = "".join(f"M{x:g} {HEIGHT - 5}v4" for x in ticks())
+    parts["zero"] = f"M{_MIDDLE:g} 0V{HEIGHT}"
+    bar, arrow, middle = f"M{place(low):g} {HEIGHT // 2}H{place(high):g}", "", HEIGHT // 2
+    for end, away in ((low, -1), (high, 1)):
+        if abs(end) > _FURTHEST * unit and end * away > 0:
+            root = place(end) - 2 * away
+            arrow += f"M{root:g} {middle - 4}l{7 * away} 4l{-7 * away} 4Z"
+        else:
+            bar += f"M{place(end):g} {middle - 5}v10"
+    parts["bar"] = bar
+    if arrow:
+        parts["arrow"] = arrow
+    if effect.published is not None and not math.isnan(effect.published):
+        parts["mark"] = f"M{place(effect.published) - 4:g} 1h8l-4 7Z"
+    if not math.isnan(effect.estimate):
+        circle = "m-2.7 0a2.7 2.7 0 1 0 5.4 0a2.7 2.7 0 1 0-5.4 0Z"
+        parts["dot"] = f"M{place(effect.estimate):g} {middle}{circle}"
+    return parts
 
 
 def _own_unit(low: float, estimate: float, high: float) -> float:
@@ -97,56 +93,47 @@ def ticks() -> list[float]:
     return [round(_MIDDLE + side * place, 1) for side in (-1, 1) for place in places]
 
 
-def to_svg(drawn: Drawing) -> str:
-    """The drawing as SVG in a page that has `STYLE`; page/intervals.js draws the same."""
-    middle = HEIGHT / 2
-    low, high = drawn.bar
-    parts = []
-    if drawn.band:
-        left, right = drawn.band
-        sides = f'x="{left:g}" y="2" width="{right - left:g}" height="{HEIGHT - 4}"'
-        parts.append(f'<rect class="band" {sides}/>')
-        parts += [_line("tick", x, HEIGHT - 5, x, HEIGHT - 1) for x in ticks()]
-    parts.append(_line("zero", _MIDDLE, 0, _MIDDLE, HEIGHT))
-    parts.append(_line("bar", low, middle, high, middle))
-    for end, beyond, away in ((low, drawn.beyond[0], -1), (high, drawn.beyond[1], 1)):
-        if beyond:
-            tip, root = end + 5 * away, end - 2 * away
-            parts.append(_shape("arrow", [(root, middle - 4), (tip, middle), (root, middle + 4)]))
-        else:
-            parts.append(_line("bar", end, middle - 5, end, middle + 5))
-    if drawn.mark is not None:
-        x = drawn.mark
-        parts.append(_shape("mark", [(x - 4, 1), (x, 8), (x + 4, 1)]))
-    if drawn.dot is not None:
-        parts.append(f'<circle class="dot" cx="{drawn.dot:g}" cy="{middle:g}" r="2.7"/>')
-    words = html.escape(drawn.words)
-    return (
-        f'<svg class="interval" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
-        f'role="img" aria-label="{words}"><title>{words}</title>{"".join(parts)}</svg>'
+def to_svg(effect: Effect) -> str:
+    """The drawing as SVG in a page that has `STYLE`; page/panels.js makes the same of its parts."""
+    paths = (f'<path class="{name}" d="{path}"/>' for name, path in drawing(effect).items())
+    return _svg("interval", HEIGHT, in_full(effect), "".join(paths))
+
+
+def scale_svg() -> str:
+    """What ticks of drawings mean, once for a list of them."""
+    names = [f"{sign}{often}" for sign in ("−", "") for often in TICKS]
+    numbers = [*zip(ticks(), names, strict=True), (_MIDDLE, "0")]
+    path = "".join(f"M{x:g} 14v8" for x, _ in numbers)
+    texts = [f'<text x="{x:g}" y="11" text-anchor="middle">{name}</text>' for x, name in numbers]
+    texts += ['<text x="0" y="34">← against the claim</text>']
+    texts += [f'<text x="{WIDTH}" y="34" text-anchor="end">for it →</text>']
+    words = (
+        "Scale of the drawings, in multiples of the smallest effect that counts: 10 and 100 times "
+        "to either side of no difference; against the claim on the left, in favour of it on the "
+        "right"
     )
+    return _svg("scale", 36, words, f'<path d="M0 18H{WIDTH}{path}"/>{"".join(texts)}')
 
 
-def _line(name: str, *ends: float) -> str:
-    x1, y1, x2, y2 = ends
-    return f'<line class="{name}" x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}"/>'
-
-
-def _shape(name: str, corners: list[tuple[float, float]]) -> str:
-    points = " ".join(f"{x:g},{y:g}" for x, y in corners)
-    return f'<polygon class="{name}" points="{points}"/>'
+def _svg(name: str, height: int, words: str, content: str) -> str:
+    words = html.escape(words)
+    return (
+        f'<svg class="{name}" viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{words}">'
+        f"<title>{words}</title>{content}</svg>"
+    )
 
 
 #: How pages style drawings, in the colour of their text.
 STYLE = """
-.interval { display: block; overflow: visible; }
+.interval { display: block; width: 220px; height: 24px; overflow: visible; }
+.interval path { fill: none; }
 .interval .band { fill: currentColor; fill-opacity: .13; stroke: currentColor; stroke-opacity: .45;
   stroke-width: 1; stroke-dasharray: 2 2; }
 .interval .zero { stroke: currentColor; stroke-opacity: .7; stroke-width: 1; }
 .interval .tick { stroke: currentColor; stroke-opacity: .45; stroke-width: 1; }
 .interval .bar { stroke: currentColor; stroke-width: 2; }
 .interval .arrow, .interval .dot { fill: currentColor; }
-.interval .mark { fill: none; stroke: currentColor; stroke-width: 1.3; }
+.interval .mark { stroke: currentColor; stroke-width: 1.3; }
 """
 #: What the parts of a drawing are, for readers.
 KEY = (
@@ -201,7 +188,7 @@ th {{ border-bottom: 2px solid #555; }}
 {style}
 </style></head><body>
 <h1>Claims of one selection</h1>
-<p>Of {selection}: {summary}.
+<p>{summary}, of {selection}.
 What a claim says is compared seed by seed: the interval of the median difference is held
 against zero and against the smallest effect that counts, which is declared before any run. A lost
 seed counts as infinitely bad. Of a claim with several cases the worst case counts, unless
@@ -242,10 +229,7 @@ def verdicts_to_html(verdicts: Sequence[Verdict]) -> str:
         style=STYLE,
         selection=html.escape(", ".join(held) or "no experiment"),
         summary=html.escape(capital(verdict_summary(verdicts))),
-        outcomes="\n".join(
-            f'<dt class="{_class(kind)}">{MARKS[kind]} {kind}</dt><dd>{meaning}</dd>'
-            for kind, meaning in OUTCOMES.items()
-        ),
+        outcomes=outcomes_html(),
         key=html.escape(KEY),
         correction=html.escape(CORRECTION),
         heads="".join(f'<th scope="col">{name}</th>' for name in heads),
@@ -256,6 +240,14 @@ def verdicts_to_html(verdicts: Sequence[Verdict]) -> str:
             f"<h2>{html.escape(family_name(*family))}</h2>\n{_table(own)}"
             for family, own in families(verdicts).items()
         ),
+    )
+
+
+def outcomes_html() -> str:
+    """What outcomes mean: the entries of a list of descriptions."""
+    return "\n".join(
+        f'<dt class="{_class(kind)}">{MARKS[kind]} {kind}</dt><dd>{html.escape(meaning)}</dd>'
+        for kind, meaning in OUTCOMES.items()
     )
 
 
@@ -288,8 +280,7 @@ def _cells(about: str, verdict: Verdict) -> str:
     told = "".join(f"<span>{html.escape(note)}</span>" for note in notes if note)
     effect = ""
     if verdict.effect:
-        drawn = to_svg(drawing(verdict.effect))
-        effect = f"{drawn}<span>{html.escape(in_short(verdict.effect))}</span>"
+        effect = f"{to_svg(verdict.effect)}<span>{html.escape(in_short(verdict.effect))}</span>"
     outcome = f"{MARKS[verdict.outcome]} {html.escape(verdict.outcome)}"
     return (
         f"<td>{about}</td>"

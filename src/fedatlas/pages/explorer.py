@@ -10,11 +10,11 @@ which are named by their digests; text out of traces stays text.
 
 import base64
 import hashlib
+import html
 import json
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ import xarray as xr
 from plotly.offline import get_plotlyjs
 from scipy.special import stdtrit
 
-from fedatlas.evaluation.evidence import MARKS
+from fedatlas.evaluation.evidence import MARKS, in_full
 from fedatlas.evaluation.levels import (
     cost_axis,
     diverged,
@@ -45,7 +45,7 @@ from fedatlas.evaluation.verdicts import (
 from fedatlas.extensions import projects
 from fedatlas.files import text_digest, write_text
 from fedatlas.pages import SCRIPTS, STYLE, TEMPLATE
-from fedatlas.pages.claims_page import HEIGHT, KEY, TICKS, WIDTH, drawing, ticks
+from fedatlas.pages.claims_page import KEY, drawing, outcomes_html, scale_svg
 from fedatlas.pages.claims_page import STYLE as INTERVAL_STYLE
 from fedatlas.plan.build import build_plan
 from fedatlas.plan.places import shipped_configuration
@@ -132,6 +132,9 @@ def write_page(
     parts = {
         "allowed": f"{_digest(script)} {_digest(library)}",
         "style": STYLE.read_text(encoding="utf-8") + INTERVAL_STYLE,
+        "outcomes": outcomes_html(),
+        "key": html.escape(KEY),
+        "scale": scale_svg(),
         # HTML parsers find in it neither the end of its element nor the start of another.
         "description": json.dumps(described, ensure_ascii=False, allow_nan=False).replace(
             "<", "\\u003c"
@@ -231,17 +234,7 @@ def describe(
             }
             for name, measured in MEASUREMENTS.items()
         },
-        "outcomes": [
-            {"name": name, "meaning": meaning, "mark": MARKS[name]}
-            for name, meaning in OUTCOMES.items()
-        ],
-        "intervals": {
-            "width": WIDTH,
-            "height": HEIGHT,
-            "ticks": ticks(),
-            "multiples": TICKS,
-            "key": KEY,
-        },
+        "outcomes": [{"name": name, "mark": MARKS[name]} for name in OUTCOMES],
         "quantiles": stdtrit(np.arange(1, _SEEDS), 0.975).tolist(),
         "firstMeasurements": _FIRST_MEASUREMENTS,
         "shows": {
@@ -268,7 +261,8 @@ def _told(verdict: Verdict) -> dict[str, Any]:
         **{name: getattr(verdict, name) for name in declared},
         "fragile": verdict.fragile,
         "decides": would_decide(verdict),
-        "drawing": asdict(drawing(verdict.effect)) if verdict.effect else None,
+        "effect": in_full(verdict.effect) if verdict.effect else "",
+        "drawing": drawing(verdict.effect) if verdict.effect else None,
     }
 
 

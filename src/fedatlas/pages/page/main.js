@@ -387,14 +387,11 @@ function start(atlas) {
   );
   byId("experiment").append(option("", "all"), ...atlas.names.map((name) => option(name, name)));
   byId("claims-held").textContent = claimsHeld(atlas);
-  byId("scale").prepend(intervalScale(atlas.intervals));
   byId("holds").textContent =
     `${counted(atlas.runs.size, "run")} of ${counted(atlas.experiments.length, "experiment")}, ` +
     `${counted(atlas.claims.length, "claim")}`;
   byId("thinned").hidden = !atlas.thinned;
   byId("thinned").textContent = `Traces are thinned, ${atlas.thinned}.`;
-  fillOutcomes(byId("outcomes"), atlas.outcomes);
-  byId("interval-key").textContent = atlas.intervals.key;
   buildTree(byId("tree"), atlas.papers);
   byId("runs").open = matchMedia("(min-width: 761px)").matches;
   render();
