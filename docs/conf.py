@@ -106,7 +106,7 @@ def make_pages() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, folder / "traces.nc")
     shutil.copyfile(HERE / "demo" / "claims.csv", results / "claims.csv")
-    explorer.write(found.plan, HERE / "_extra" / "explorer" / "index.html")
+    explorer.write(HERE / "_extra" / "explorer" / "index.html")
 
 
 def setup(app: Any) -> None:

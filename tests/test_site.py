@@ -277,7 +277,7 @@ def test_findings_count_kept_and_fragile_verdicts(plan):
 
 
 def test_the_explorer_of_the_site_shows_all_that_is_published(plan, tmp_path):
-    explorer.write(plan, tmp_path / "explorer" / "index.html")
+    explorer.write(tmp_path / "explorer" / "index.html")
     page = (tmp_path / "explorer" / "index.html").read_text("utf-8")
     told = re.search(r'id="description">(.*?)</script>', page, re.DOTALL)
     described = json.loads(told[1])

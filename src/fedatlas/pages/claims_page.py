@@ -188,11 +188,11 @@ th {{ border-bottom: 2px solid #555; }}
 {style}
 </style></head><body>
 <h1>Claims of one selection</h1>
-<p>{summary}, of {selection}.
-What a claim says is compared seed by seed: the interval of the median difference is held
+<p>{summary}. Experiments: {selection}.</p>
+<p>What a claim says is compared seed by seed: the interval of the median difference is held
 against zero and against the smallest effect that counts, which is declared before any run. A lost
-seed counts as infinitely bad. Of a claim with several cases the worst case counts, unless
-it speaks of most of them.</p>
+seed counts as infinitely bad. The worst of several cases of a claim counts, unless it speaks of
+most of them.</p>
 <dl>
 {outcomes}
 </dl>

@@ -34,8 +34,8 @@ from fedatlas.schema.papers import Paper
 
 _OPENING = """
 What a claim says is compared seed by seed: the interval of the median difference is held
-against zero and against the smallest effect that counts, which is declared before any run. Of a
-claim with several cases the worst counts, unless it speaks of most of them. Not every experiment
+against zero and against the smallest effect that counts, which is declared before any run. The
+worst of several cases of a claim counts, unless it speaks of most of them. Not every experiment
 is the paper's own: those on other data, or with other networks, stand in for it, as their notes
 say. The outcomes:
 """
@@ -112,8 +112,8 @@ def _overview(
     every = [verdict for own in outcomes.values() for each in own for verdict in each.verdicts]
     run = counted(sum(map(len, outcomes.values())), "experiment")
     yield paragraph(
-        f"This selection: {run}; {verdict_summary(every)}. Of all that was judged in the results "
-        "folder, whenever it was selected, `fedatlas summary` tells."
+        f"This selection: {run}; {verdict_summary(every)}. `fedatlas summary` tells of all that "
+        "was judged in the results folder, whenever it was selected."
     )
     yield paragraph(_OPENING)
     yield "\n".join(item(f"*{kind}*: {text(means)}.") for kind, means in OUTCOMES.items())
