@@ -12,7 +12,7 @@ runs by their likelihood ratio, the strongest possible test.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import combinations
 from math import log
 from pathlib import Path
@@ -296,113 +296,84 @@ def tabulate_pairs(specs: Sequence[RunSpec], study: PrivacyAudit) -> list[PairRo
 
     A claim below the pair's ε `does not stand`; others are `not refuted`: the pair is one of many.
     """
-    return [row for spec in specs for row in _Audit(spec, study).rows()]
+    return [row for spec in specs for row in _rows(spec, study)]
 
 
-class _Audit:
+def _rows(spec: RunSpec, study: PrivacyAudit) -> Iterator[PairRow]:
     """One run held against all pairs of a study."""
-
-    def __init__(self, spec: RunSpec, study: PrivacyAudit) -> None:
-        algorithm = build_algorithm(spec)
-        states, trackers = spec.graph_weights
-        if not isinstance(algorithm, DpGradientTracking) or trackers is None:
-            raise FedatlasError(f"{spec.name}: only dp_gradient_tracking can be attacked")
-        if not algorithm.scheme.tracker_noise(algorithm.horizon).min() > 0:
-            raise FedatlasError(
-                "privacy_audit: without noise there is nothing to attack: state some"
-            )
-        self._spec, self._study, self._algorithm = spec, study, algorithm
-        self._graphs = states, trackers
-        steps = algorithm.scheme.steps(algorithm.horizon)
-        self._drawn = steps.samples
-        self._samples = study.samples or self._drawn
-        if self._drawn > self._samples:
-            raise FedatlasError(
-                f"privacy_audit: {spec.run} draws {self._drawn} of {self._samples} samples; "
-                "raise 'samples'"
-            )
-        self._share = self._drawn / self._samples
-        self._thresholds: dict[tuple[float, int], float | None] = {}
-        self._moved = algorithm.gradient_bound / self._drawn
-        self._agent = ChangedAgent(
-            algorithm.form,
-            steps,
-            float(states[0].sum()),
-            float(trackers[0].sum()),
-            algorithm.scheme.state_noise(algorithm.horizon)[: spec.rounds],
-            algorithm.scheme.tracker_noise(algorithm.horizon)[: spec.rounds],
+    algorithm, (states, trackers) = build_algorithm(spec), spec.graph_weights
+    if not isinstance(algorithm, DpGradientTracking) or trackers is None:
+        raise FedatlasError(f"{spec.name}: only dp_gradient_tracking can be attacked")
+    form, scheme, horizon = algorithm.form, algorithm.scheme, algorithm.horizon
+    steps, noise = scheme.steps(horizon), scheme.tracker_noise(horizon)
+    if not noise.min() > 0:
+        raise FedatlasError("privacy_audit: without noise there is nothing to attack: state some")
+    drawn = steps.samples
+    samples = study.samples or drawn
+    if drawn > samples:
+        raise FedatlasError(
+            f"privacy_audit: {spec.run} draws {drawn} of {samples} samples; raise 'samples'"
         )
+    share, moved = drawn / samples, algorithm.gradient_bound / drawn
+    weights = float(states[0].sum()), float(trackers[0].sum())
+    noises = scheme.state_noise(horizon)[: spec.rounds], noise[: spec.rounds]
+    agent = ChangedAgent(form, steps, *weights, *noises)
 
-    def rows(self) -> Iterator[PairRow]:
-        for curvature in self._study.curvatures:
-            yield from self._of_loss(
-                f"curvature {curvature:g}", self._spent(curvature), abs(curvature), curvature
-            )
-        if self._study.remark_4 and self._share == 1 and self._algorithm.form != "provable":
-            spent = pair_epsilon(self._agent, self._moved, lowest_curvature_of_remark_4)
-            yield from self._of_loss(_REMARK_4, spent, _SMOOTHNESS_OF_REMARK_4, None)
+    def spent_at(curvature: float) -> float:
+        if share == 1:
+            return pair_epsilon(agent, moved, curvature)
+        return sampled_pair_epsilon(agent, moved, curvature, share)
 
-    def _spent(self, curvature: float) -> float:
-        if self._share == 1:
-            return pair_epsilon(self._agent, self._moved, curvature)
-        return sampled_pair_epsilon(self._agent, self._moved, curvature, self._share)
+    @cache
+    def refuted(claimed: float, side: int) -> float | None:
+        return refuted_from(spent_at, _above(claimed), side * _FAR / steps.step_size)
 
-    def _of_loss(
-        self, case: str, spent: float, smoothness: float, curvature: float | None
-    ) -> Iterator[PairRow]:
-        """curvature: that of a quadratic loss."""
-        context = PrivacyContext(self._samples, 1, *self._graphs)
-        claims = claimed_epsilon(self._algorithm, context, self._spec.rounds, smoothness)
-        found = self._attack(curvature)
-        for accounting, claimed in claims.items():
+    # The loss, ε of the pair, smoothness, and the curvature of a quadratic loss.
+    cases: list[tuple[str, float, float, float | None]] = [
+        (f"curvature {curvature:g}", spent_at(curvature), abs(curvature), curvature)
+        for curvature in study.curvatures
+    ]
+    if study.remark_4 and share == 1 and form != "provable":
+        spent = pair_epsilon(agent, moved, lowest_curvature_of_remark_4)
+        cases.append((_REMARK_4, spent, _SMOOTHNESS_OF_REMARK_4, None))
+    for case, spent, smoothness, curvature in cases:
+        exact, found = False, None  # else what is sent is not chosen for the whole run together
+        if curvature is not None:
+            exact = share == 1 or form == "provable" or (form == "compact" and curvature <= 0)
+            if study.runs is not None:
+                found = attack(
+                    *(algorithm, states, trackers),
+                    iterations=spec.rounds,
+                    samples=samples,
+                    curvature=curvature,
+                    runs=study.runs,
+                    # Shared among all curvatures of a run.
+                    confidence=1 - (1 - CONFIDENCE) / len(study.curvatures),
+                    seed=study.seed,
+                )
+        context = PrivacyContext(samples, 1, states, trackers)
+        for accounting, claimed in claimed_epsilon(
+            algorithm, context, spec.rounds, smoothness
+        ).items():
             # The one accounting that knows the curvature changes with it.
             fixed = not accounting.endswith("with the curvature")
             yield PairRow(
-                run=self._spec.run,
+                run=spec.run,
                 case=case,
-                samples=self._samples,
-                drawn=self._drawn,
+                samples=samples,
+                drawn=drawn,
                 accounting=accounting,
                 claimed_epsilon=claimed,
                 pair_epsilon=spent,
-                known="exact" if self._exact(curvature) else "at least",
-                refuted_below=self._refuted(claimed, -1) if fixed else None,
-                refuted_above=self._refuted(claimed, 1) if fixed else None,
+                known="exact" if exact else "at least",
+                refuted_below=refuted(claimed, -1) if fixed else None,
+                refuted_above=refuted(claimed, 1) if fixed else None,
                 audited_epsilon=found.lower_bound if found else None,
                 detected=found.detected if found else None,
                 mistaken=found.mistaken if found else None,
-                runs=self._study.runs if found else None,
+                runs=study.runs if found else None,
                 verdict=REFUTED if spent > _above(claimed) else "not refuted",
             )
-
-    def _exact(self, curvature: float | None) -> bool:
-        """Whether the sum is the pair's ε, not only a lower bound."""
-        if curvature is None:  # what is sent is not chosen for the whole run together
-            return False
-        form = self._algorithm.form
-        return self._share == 1 or form == "provable" or (form == "compact" and curvature <= 0)
-
-    def _refuted(self, claimed: float, side: int) -> float | None:
-        if (claimed, side) not in self._thresholds:
-            far = side * _FAR / self._agent.steps.step_size
-            self._thresholds[claimed, side] = refuted_from(self._spent, _above(claimed), far)
-        return self._thresholds[claimed, side]
-
-    def _attack(self, curvature: float | None) -> Attack | None:
-        """None of what the study does not attack."""
-        if curvature is None or self._study.runs is None:
-            return None
-        return attack(
-            self._algorithm,
-            *self._graphs,
-            iterations=self._spec.rounds,
-            samples=self._samples,
-            curvature=curvature,
-            runs=self._study.runs,
-            # Shared among all curvatures of a run.
-            confidence=1 - (1 - CONFIDENCE) / len(self._study.curvatures),
-            seed=self._study.seed,
-        )
 
 
 def _above(claimed: float) -> float:
