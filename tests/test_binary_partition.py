@@ -1,6 +1,5 @@
 """Binary classes of horizontal partitions: thinning, test rows, names, and the shards of them."""
 
-import re
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -276,44 +275,6 @@ def test_trials_have_partitions_of_their_own_where_something_is_random(values, v
         return
     seeded = HorizontalPartition.model_validate({**declared, "seed": 4})
     assert spec.of_seed(4) == seeded == seeded.of_seed(5)
-
-
-# ------------------------------------------------------------------------------ names
-
-
-def test_no_two_specifications_of_a_dense_grid_share_a_slug():
-    # Lists that digits of neighbours could make alike, ranges beside their ends.
-    lists = [(1,), (2,), (12,), (1, 2), (1, 2, 3), (1, 3), (1, 23), (12, 3), (11, 12, 13), (1, 13)]
-    lists += [(0, 1, 2), (0, 2), (2, 3, 4, 5), (2, 5), (2, 3, 5), (2, 4, 5), (-1,), (-1, 0, 1)]
-    lists += [tuple(range(100, 200)), tuple(range(100, 199)), tuple(range(10, 20)), (-1, 1)]
-    specs = [
-        HorizontalPartition(
-            clients=2,
-            test=test,
-            binary=BinaryClasses(positive=positive, keep_negative=negative, keep_positive=kept),
-        )
-        for positive in lists
-        for negative in (0.2, 1.0, 0.1, 0.1 + 0.2, 0.3)
-        for kept in (0.2, 1.0)
-        for test in (None, 0.2, "test", "0.2")
-    ] + [HorizontalPartition(clients=2), HorizontalPartition(clients=2, test=0.2)]
-    slugs = [spec.slug for spec in specs]
-    assert len(set(slugs)) == len(slugs)
-    assert all(re.fullmatch(r"[A-Za-z0-9._-]+", slug) for slug in slugs)
-
-
-def test_slugs_tell_labels_apart_and_stay_short():
-    labels = [(1, 2), (1.2,), (1.5, 2), (1, 5.2), (1234567,), (1234568,), (0, 1, 1e12), (1e22,)]
-    labels += [(*range(100, 199), 200), (*range(100, 199), 201), (100, 101, 102)]
-    slugs = [BinaryClasses(positive=positive).slug for positive in labels]
-    assert len(set(slugs)) == len(slugs)
-    assert all(re.fullmatch(r"[A-Za-z0-9._-]{1,80}", slug) for slug in slugs), slugs
-    assert BinaryClasses(positive=(-0.0,)).slug == BinaryClasses(positive=(0.0,)).slug
-    binary = {"positive": {"from": 100, "to": 199}, "keep_negative": 0.2}
-    spec = spec_of(binary=binary, clients=16, test="validation", seed=0)
-    assert spec.slug == "horizontal-shuffled-16-positive100to199-keep0.2-1.0-seed0-on-validation"
-    assert BinaryClasses(positive=(5, 6)).slug == "positive5_6-keep1.0-1.0"
-    assert BinaryClasses(positive=(5, 7, 9)).slug == "positive5_7_9-keep1.0-1.0"
 
 
 # ------------------------------------------------------------------------------ shards

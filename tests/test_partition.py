@@ -1,7 +1,5 @@
 """Partition specifications and the assignment of rows to clients."""
 
-import re
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -65,42 +63,6 @@ def test_every_kept_row_has_one_client_and_every_client_a_row(spec, extra):
     assert sizes.min() >= 1
     if spec.assignment != "dirichlet":
         assert sizes.max() - sizes.min() <= 1
-
-
-def test_no_two_specifications_of_a_dense_grid_share_a_slug():
-    # Digits that could be read as part of a neighbouring field are where names would collide.
-    numbers = [1, 2, 11, 12, 21, 111, 112]
-    specs = [
-        HorizontalPartition(assignment=assignment, clients=clients, samples=samples, **rest)
-        for clients in numbers
-        for samples in [None, *(n for n in numbers if n >= clients)]
-        for assignment, rests in {
-            "consecutive": [{}],
-            "shuffled": [{"seed": seed} for seed in numbers],
-            "dirichlet": [
-                {"seed": seed, "concentration": concentration}
-                for seed in numbers
-                for concentration in (0.1, 1.0, 0.3, 0.1 + 0.2, 11, 1e-5, 1e-51, 1e9)
-            ]
-            + [
-                {"seed": seed, "concentration": concentration, "minimum": minimum}
-                for seed in (1, 11)
-                for concentration in (1.0, 11)
-                for minimum in (1, 11)
-                if samples is None or minimum * clients <= samples
-            ],
-        }.items()
-        for rest in rests
-    ]
-    slugs = [spec.slug for spec in specs]
-    assert len(set(slugs)) == len(slugs)
-    assert all(re.fullmatch(r"[A-Za-z0-9._-]+", slug) for slug in slugs)
-
-
-def test_slugs_read_well():
-    spec = HorizontalPartition(clients=3250, samples=32500)
-    assert spec.slug == "horizontal-consecutive-3250-first32500"
-    assert dirichlet(100, 0.5, seed=1).slug == "horizontal-dirichlet-100-concentration0.5-seed1"
 
 
 def test_the_first_clients_take_the_remainder():

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -289,22 +288,6 @@ def test_the_plan_accepts_what_the_catalogue_allows():
 
 
 # ------------------------------------------------------------------------------------------ names
-
-
-def test_slugs_are_file_names_and_distinct():
-    cuts = [{"width": 2}, {"width": 12}, {"width": 1, "height": 2}, {"columns": 2}, {"time": 2}]
-    tests = [None, 0.1, 0.11, "test", "test0.1", "seed1-on-test"]
-    thinned = {"positive": (5, 6), "keep_negative": 0.2}
-    binaries = [None, {"positive": (5, 6)}, thinned, {**thinned, "keep_negative": 0.1}]
-    choices = itertools.product(cuts, [1, 2, 12], [None, 12, 13], tests, [0, 1, 12], binaries)
-    specs = [
-        tiered(cut, clients, samples=samples, test=test, seed=seed, binary=binary)
-        for cut, clients, samples, test, seed, binary in choices
-    ]
-    slugs = [spec.slug for spec in specs]
-    assert len(set(slugs)) == len(specs)
-    for slug in slugs:
-        assert re.fullmatch(r"[A-Za-z0-9._-]+", slug)
 
 
 def test_a_partition_survives_json_and_is_that_of_every_trial_if_it_has_a_seed():
