@@ -29,10 +29,15 @@ from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.parties import messages
 from fedatlas.federations.parties.group import TRANSPORT_VARIABLE, PartyGroup, carrier_of
-from fedatlas.federations.parties.messages import HEADER_BYTES, TIMED, BlockState, RoundLog
+from fedatlas.federations.parties.messages import (
+    HEADER_BYTES,
+    TIMED,
+    BlockState,
+    RoundLog,
+    Transport,
+)
 from fedatlas.federations.parties.network import ProcessNetwork, staleness
 from fedatlas.federations.parties.party import OwnBlock, Party
-from fedatlas.federations.parties.transport import Transport
 from fedatlas.federations.vertical.machines import InjectedTimes
 from fedatlas.federations.vertical.network import PartyNetwork
 from fedatlas.federations.vertical.problem import (

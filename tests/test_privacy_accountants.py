@@ -122,11 +122,10 @@ def test_the_steps_of_section_4_1():
 
 def test_noise_has_a_scale_for_every_release():
     scheme = s1(0.2).model_copy(update={"p_eta": -0.5})
-    assert scheme.state_noise(2) == pytest.approx([1, 2**0.2, 3**0.2])
-    assert scheme.tracker_noise(2) == pytest.approx([1, 2**-0.5, 3**-0.5])
+    expected = np.array([[1, 2**0.2, 3**0.2], [1, 2**-0.5, 3**-0.5]])
+    assert scheme.noise(2) == pytest.approx(expected)
     scheme = s2(0.5).model_copy(update={"p_eta": 0.1})
-    assert scheme.state_noise(3).tolist() == [0.125] * 4
-    assert scheme.tracker_noise(3) == pytest.approx([0.001] * 4)
+    assert scheme.noise(3) == pytest.approx(np.array([[0.125] * 4, [0.001] * 4]))
 
 
 def test_negative_noise_is_refused():
@@ -158,7 +157,7 @@ def test_samples_beyond_all_numbers_are_an_error():
 def test_final_budgets_of_states_and_trackers(p, of_states, of_trackers, total):
     in_s1 = p < 0.5
     steps = ROUNDED if in_s1 else s2(p).steps(K)
-    noise = s1(p).state_noise(K) if in_s1 else s2(p).state_noise(K)
+    noise = (s1(p) if in_s1 else s2(p)).noise(K)[0]
     sensitivities = lemma_2(steps, 1.0, 1.0, K)
     assert sensitivities.tracker[-1] == pytest.approx(7.547 if in_s1 else 3.636, abs=5e-4)
     # 9.434 is what it tends to; at K it is 9.4335.
@@ -187,7 +186,7 @@ RUNNING = {
 
 def test_running_sums():
     sums = [budget(ROUNDED, power(p, K)).epsilon for p in S1_POWERS]
-    sums += [budget(s2(p).steps(K), s2(p).state_noise(K)).epsilon for p in S2_BASES]
+    sums += [budget(s2(p).steps(K), p**K).epsilon for p in S2_BASES]
     for k, row in RUNNING.items():
         unit = {0: 0.001, 10: 0.01}.get(k, 1)
         assert [each[k] for each in sums] == pytest.approx(row, abs=unit / 2)
@@ -254,7 +253,7 @@ def test_where_budgets_by_horizon_are_largest(scheme, first, where, peak):
 
     def of(horizon):
         steps = printed(horizon) if scheme.name == "s1" else scheme.steps(horizon)
-        return epsilon(steps, scheme.state_noise(horizon), horizon)
+        return epsilon(steps, scheme.noise(horizon)[0], horizon)
 
     found = np.array([of(int(k)) for k in horizons])
     assert horizons[found.argmax()] == where
@@ -480,7 +479,7 @@ def test_without_noise_there_is_no_privacy():
         alpha=0.1, beta=0.1, gamma=0.1, samples=1, state_noise_scale=0, tracker_noise_scale=1
     )
     sensitivities = lemma_2(scheme.steps(3), 1.0, 1.0, 3)
-    found = laplace_composition(sensitivities, 1.0, scheme.state_noise(3), scheme.tracker_noise(3))
+    found = laplace_composition(sensitivities, 1.0, *scheme.noise(3))
     assert found.epsilon[0] == 1  # x_0 depends on no sample
     assert np.isinf(found.epsilon[1:]).all()
     assert isinf(fresh_laplace(1.0, 5, 0.0, 2).final[0])

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.vertical.kernels import draws
-from fedatlas.federations.vertical.kernels.state import Masking
+from fedatlas.federations.vertical.kernels import Masking, draws
 from fedatlas.federations.vertical.secure_sum import AggregationTree, Ring, Trees, two_trees
 from fedatlas.schema.models import validated
 from fedatlas.schema.network_model import NetworkModel, RealMasks, RingMasks

@@ -74,8 +74,8 @@ def loop(objective, data, states, trackers, scheme, horizon, runs=40, seed=3) ->
 
     g = y = gradient(objective, x, sampled())
     for k in range(horizon + 1):
-        x_sent = x + random.laplace(0, scheme.state_noise(horizon)[k], x.shape)
-        y_sent = y + random.laplace(0, scheme.tracker_noise(horizon)[k], y.shape)
+        x_sent = x + random.laplace(0, scheme.noise(horizon)[0, k], x.shape)
+        y_sent = y + random.laplace(0, scheme.noise(horizon)[1, k], y.shape)
         for run in range(runs):
             of_x = np.diag(states.sum(1)) @ x_sent[run] - states @ x_sent[run]
             of_y = np.diag(trackers.sum(0)) @ y_sent[run] - trackers @ y_sent[run]

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from fedatlas.errors import FedatlasError
+from fedatlas.federations.vertical import kernels as at
 from fedatlas.federations.vertical.kernels import draws
-from fedatlas.federations.vertical.kernels import state as at
 from fedatlas.federations.vertical.network import PartyNetwork
 from fedatlas.federations.vertical.problem import PartyCounters
 from fedatlas.schema.network_model import NetworkModel

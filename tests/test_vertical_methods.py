@@ -26,8 +26,8 @@ from fedatlas.algorithms.vfb2_svrg import Vfb2Svrg
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.vertical import VerticalAlgorithm
+from fedatlas.federations.vertical import kernels as at
 from fedatlas.federations.vertical.kernels import blocks, draws
-from fedatlas.federations.vertical.kernels import state as at
 from fedatlas.federations.vertical.network import PartyNetwork, PartyState
 from fedatlas.federations.vertical.problem import PartyCounters, PartyProblem
 from fedatlas.federations.vertical.secure_sum import AggregationTree, two_trees

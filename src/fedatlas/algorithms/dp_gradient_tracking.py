@@ -107,7 +107,7 @@ class DpGradientTracking(DecentralisedAlgorithm):
         samples = self.scheme.steps(self.horizon).samples
         bound = self._l1_bound(context.dimension)
         if self.form == "provable":
-            trackers = self._tracker_noise[:iterations]
+            trackers = self._noise[1, :iterations]
             fresh = bound, samples
             return {
                 "fresh samples, amplified": subsampled_laplace(
@@ -132,11 +132,10 @@ class DpGradientTracking(DecentralisedAlgorithm):
     ) -> Budget:
         """Lemma 3, of the worst agent, with an accounting's sensitivities; bound: C in l1."""
         steps = self.scheme.steps(self.horizon)
-        noises = self._state_noise[:iterations], self._tracker_noise[:iterations]
 
         def of_agent(state_weight: float, tracker_weight: float) -> Budget:
             moved = accounting(steps, state_weight, tracker_weight, iterations - 1)
-            return laplace_composition(moved, bound, *noises)
+            return laplace_composition(moved, bound, *self._noise[:, :iterations])
 
         assert context.trackers is not None
         return worst_agent(of_agent, context.states.sum(axis=1), context.trackers.sum(axis=1))
@@ -177,14 +176,9 @@ class DpGradientTracking(DecentralisedAlgorithm):
         return tuple(each for each in every if not each.source.startswith(others))
 
     @cached_property
-    def _state_noise(self) -> np.ndarray:
-        """(K + 1,) σ_k of ζ."""
-        return self.scheme.state_noise(self.horizon)
-
-    @cached_property
-    def _tracker_noise(self) -> np.ndarray:
-        """(K + 1,) σ_k of η."""
-        return self.scheme.tracker_noise(self.horizon)
+    def _noise(self) -> np.ndarray:
+        """(2, K + 1) σ_k of ζ and of η."""
+        return self.scheme.noise(self.horizon)
 
     def start(self, problem: GraphProblem, network: GraphNetwork, x0: Any) -> State:
         """x_0; y_0 = g_0 are taken at it in iteration 0, when samples can be drawn."""
@@ -199,11 +193,11 @@ class DpGradientTracking(DecentralisedAlgorithm):
         if g is None:
             first = problem.minibatches(random, steps.samples)
             y = g = problem.gradients(x, first, self.clipping_rule)
-        y_sent = network.trackers.release(y, self._tracker_noise[state.k], random)
+        y_sent = network.trackers.release(y, self._noise[1, state.k], random)
         if self.form == "provable":
             x_sent, y_stepped = network.states.send(x), y_sent
         else:
-            x_sent = network.states.release(x, self._state_noise[state.k], random)
+            x_sent = network.states.release(x, self._noise[0, state.k], random)
             y_stepped = y
         alpha, beta = steps.state_coupling, steps.tracker_coupling
         if self.form == "literal":

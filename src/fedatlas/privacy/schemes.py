@@ -63,13 +63,9 @@ class S1(Model):
             samples=_samples(self.samples_factor, horizon, self.p_m),
         )
 
-    def state_noise(self, horizon: int) -> np.ndarray:
-        """(K + 1,) scales σ_k^(ζ) of the noise on states."""
-        return np.arange(1.0, horizon + 2) ** self.p_zeta
-
-    def tracker_noise(self, horizon: int) -> np.ndarray:
-        """(K + 1,) scales σ_k^(η) of the noise on trackers."""
-        return np.arange(1.0, horizon + 2) ** self.p_eta
+    def noise(self, horizon: int) -> np.ndarray:
+        """(2, K + 1) scales of the noise on states, σ_k^(ζ), and on trackers, σ_k^(η)."""
+        return np.arange(1.0, horizon + 2) ** np.array([[self.p_zeta], [self.p_eta]])
 
 
 class S2(Model):
@@ -97,13 +93,9 @@ class S2(Model):
         samples = _samples(1.0, self.samples_base, horizon)
         return TrackingSteps(self.alpha, self.beta, self.gamma, samples)
 
-    def state_noise(self, horizon: int) -> np.ndarray:
-        """(K + 1,) scales σ_k^(ζ) of the noise on states."""
-        return np.full(horizon + 1, self.p_zeta**horizon)
-
-    def tracker_noise(self, horizon: int) -> np.ndarray:
-        """(K + 1,) scales σ_k^(η) of the noise on trackers."""
-        return np.full(horizon + 1, self.p_eta**horizon)
+    def noise(self, horizon: int) -> np.ndarray:
+        """(2, K + 1) scales of the noise on states, σ_k^(ζ), and on trackers, σ_k^(η)."""
+        return np.tile([[self.p_zeta**horizon], [self.p_eta**horizon]], horizon + 1)
 
 
 class Constant(Model):
@@ -128,13 +120,9 @@ class Constant(Model):
         """α, β, γ and m."""
         return TrackingSteps(self.alpha, self.beta, self.gamma, self.samples)
 
-    def state_noise(self, horizon: int) -> np.ndarray:
-        """(K + 1,) scales σ_k^(ζ) of the noise on states."""
-        return np.full(horizon + 1, self.state_noise_scale)
-
-    def tracker_noise(self, horizon: int) -> np.ndarray:
-        """(K + 1,) scales σ_k^(η) of the noise on trackers."""
-        return np.full(horizon + 1, self.tracker_noise_scale)
+    def noise(self, horizon: int) -> np.ndarray:
+        """(2, K + 1) scales of the noise on states, σ_k^(ζ), and on trackers, σ_k^(η)."""
+        return np.tile([[self.state_noise_scale], [self.tracker_noise_scale]], horizon + 1)
 
 
 Scheme: TypeAlias = Annotated[S1 | S2 | Constant, Field(discriminator="name")]

@@ -54,8 +54,7 @@ def noise_model(spec: RunSpec, iterations: int) -> NoiseModel | None:
             algorithm.form,
             scheme.steps(horizon),
             *(states, trackers),
-            scheme.state_noise(horizon)[:iterations],
-            scheme.tracker_noise(horizon)[:iterations],
+            *scheme.noise(horizon)[:, :iterations],
         )
     if spec.algorithm not in _SINGLE:
         return None

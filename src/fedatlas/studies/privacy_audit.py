@@ -305,8 +305,8 @@ def _rows(spec: RunSpec, study: PrivacyAudit) -> Iterator[PairRow]:
     if not isinstance(algorithm, DpGradientTracking) or trackers is None:
         raise FedatlasError(f"{spec.name}: only dp_gradient_tracking can be attacked")
     form, scheme, horizon = algorithm.form, algorithm.scheme, algorithm.horizon
-    steps, noise = scheme.steps(horizon), scheme.tracker_noise(horizon)
-    if not noise.min() > 0:
+    steps, noise = scheme.steps(horizon), scheme.noise(horizon)
+    if not noise[1].min() > 0:
         raise FedatlasError("privacy_audit: without noise there is nothing to attack: state some")
     drawn = steps.samples
     samples = study.samples or drawn
@@ -316,8 +316,7 @@ def _rows(spec: RunSpec, study: PrivacyAudit) -> Iterator[PairRow]:
         )
     share, moved = drawn / samples, algorithm.gradient_bound / drawn
     weights = float(states[0].sum()), float(trackers[0].sum())
-    noises = scheme.state_noise(horizon)[: spec.rounds], noise[: spec.rounds]
-    agent = ChangedAgent(form, steps, *weights, *noises)
+    agent = ChangedAgent(form, steps, *weights, *noise[:, : spec.rounds])
 
     def spent_at(curvature: float) -> float:
         if share == 1:

@@ -21,7 +21,7 @@ from fedatlas.federations.context import shard_files
 from fedatlas.federations.parties.group import PartyGroup
 from fedatlas.federations.parties.messages import TIMED
 from fedatlas.federations.parties.network import DELAYS, ProcessNetwork, fitted_network
-from fedatlas.federations.vertical.kernels import state as at
+from fedatlas.federations.vertical import kernels as at
 from fedatlas.federations.vertical.network import PartyNetwork
 from fedatlas.federations.vertical.problem import (
     PartyCounters,

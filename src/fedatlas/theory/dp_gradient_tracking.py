@@ -263,8 +263,7 @@ def _theorem(
     printed: bool,
 ) -> Theorem:
     steps = method.scheme.steps(method.horizon)
-    scheme, horizon = method.scheme, method.horizon
-    noises = [float(of(horizon).max()) for of in (scheme.state_noise, scheme.tracker_noise)]
+    noises = method.scheme.noise(method.horizon).max(axis=1).tolist()
 
     def contracts(step: float) -> bool:
         """Whether ρ_A < 1 at this γ."""

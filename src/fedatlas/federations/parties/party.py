@@ -35,11 +35,12 @@ from fedatlas.federations.parties.messages import (
     Header,
     Report,
     RoundLog,
+    Transport,
     header_of,
     numbers_of,
     packed,
 )
-from fedatlas.federations.parties.transport import Transport
+from fedatlas.federations.vertical.kernels import Rule
 from fedatlas.federations.vertical.kernels.blocks import (
     kernel_blocks,
     kernel_rule,
@@ -47,7 +48,6 @@ from fedatlas.federations.vertical.kernels.blocks import (
     share,
     update,
 )
-from fedatlas.federations.vertical.kernels.state import Rule
 from fedatlas.federations.vertical.machines import InjectedTimes
 from fedatlas.federations.vertical.problem import UpdateRule
 from fedatlas.federations.vertical.secure_sum import PrivateMasks, place_in, two_trees

@@ -13,9 +13,15 @@ from multiprocessing.connection import Connection, answer_challenge, deliver_cha
 from pathlib import Path
 
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.parties.messages import KEY_VARIABLE, Failed, Hello
+from fedatlas.federations.parties.messages import (
+    KEY_VARIABLE,
+    Failed,
+    Hello,
+    MpiTransport,
+    SocketTransport,
+    Transport,
+)
 from fedatlas.federations.parties.party import OwnBlock, Party
-from fedatlas.federations.parties.transport import MpiTransport, SocketTransport, Transport
 from fedatlas.federations.vertical.machines import InjectedTimes
 from fedatlas.federations.vertical.secure_sum import PrivateMasks
 from fedatlas.federations.vertical.shards import OwnRows, read_own_rows

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import special
 
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.vertical.kernels.state import TimeDistributions, Timing
+from fedatlas.federations.vertical.kernels import TimeDistributions, Timing
 from fedatlas.schema.network_model import (
     ComputeTimes,
     LognormalTimes,

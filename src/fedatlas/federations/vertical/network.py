@@ -18,20 +18,21 @@ import numpy as np
 
 from fedatlas.arithmetic.kernels.formulas import NONE
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.vertical.kernels import draws, events
-from fedatlas.federations.vertical.kernels import state as at
-from fedatlas.federations.vertical.kernels.blocks import (
-    Step,
-    compiled_move,
-    kernel_blocks,
-    kernel_rule,
-)
-from fedatlas.federations.vertical.kernels.state import (
+from fedatlas.federations.vertical import kernels as at
+from fedatlas.federations.vertical.kernels import (
     Masking,
     Queues,
     Rule,
     Scratch,
     Tally,
+    draws,
+    events,
+)
+from fedatlas.federations.vertical.kernels.blocks import (
+    Step,
+    compiled_move,
+    kernel_blocks,
+    kernel_rule,
 )
 from fedatlas.federations.vertical.machines import NANOSECONDS, time_distributions_of, timing_of
 from fedatlas.federations.vertical.problem import BlockStep, PartyCounters, PartyProblem, UpdateRule

@@ -31,7 +31,7 @@ from fedatlas.arithmetic.kernels.formulas import (
 )
 from fedatlas.errors import FedatlasError
 from fedatlas.extensions import relative_path
-from fedatlas.federations.vertical.kernels.state import PLAIN, REFERENCE_CODES, TABLE, Blocks, Rule
+from fedatlas.federations.vertical.kernels import PLAIN, REFERENCE_CODES, TABLE, Blocks, Rule
 from fedatlas.federations.vertical.problem import UpdateRule
 from fedatlas.federations.vertical.shards import PartyRows
 from fedatlas.schema.objectives import LinearObjective, Regulariser

@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from fedatlas.arithmetic.kernels.compilation import compiled
-from fedatlas.federations.vertical.kernels import state as at
+from fedatlas.federations.vertical import kernels as at
 from fedatlas.federations.vertical.kernels.blocks import share
 
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from fedatlas.arithmetic.kernels.compilation import compiled
 from fedatlas.arithmetic.kernels.formulas import loss_derivative
-from fedatlas.federations.vertical.kernels import state as at
+from fedatlas.federations.vertical import kernels as at
+from fedatlas.federations.vertical.kernels import PLAIN, TABLE
 from fedatlas.federations.vertical.kernels.blocks import settle_block, share, update, update_by
 from fedatlas.federations.vertical.kernels.draws import (
     SHARE,
@@ -20,7 +21,6 @@ from fedatlas.federations.vertical.kernels.draws import (
     revealed_sum,
     time_taken,
 )
-from fedatlas.federations.vertical.kernels.state import PLAIN, TABLE
 
 
 @compiled(inline="always")
