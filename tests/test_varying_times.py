@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+import fedatlas.federations.vertical.kernels as at
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.vertical import kernels as at
 from fedatlas.federations.vertical.kernels import draws
 from fedatlas.federations.vertical.network import PartyNetwork
 from fedatlas.federations.vertical.problem import PartyCounters

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, sparse
 
+import fedatlas.federations.vertical.kernels as at
 import reference_vertical as reference
 from fedatlas.algorithms.afsvrg_vp import AfsvrgVp
 from fedatlas.algorithms.vfb2_saga import Vfb2Saga
@@ -26,7 +27,6 @@ from fedatlas.algorithms.vfb2_svrg import Vfb2Svrg
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.vertical import VerticalAlgorithm
-from fedatlas.federations.vertical import kernels as at
 from fedatlas.federations.vertical.kernels import blocks, draws
 from fedatlas.federations.vertical.network import PartyNetwork, PartyState
 from fedatlas.federations.vertical.problem import PartyCounters, PartyProblem

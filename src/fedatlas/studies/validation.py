@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import fedatlas.federations.vertical.kernels as at
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.tables import to_csv
 from fedatlas.federations.context import shard_files
 from fedatlas.federations.parties.group import PartyGroup
 from fedatlas.federations.parties.messages import TIMED
 from fedatlas.federations.parties.network import DELAYS, ProcessNetwork, fitted_network
-from fedatlas.federations.vertical import kernels as at
 from fedatlas.federations.vertical.network import PartyNetwork
 from fedatlas.federations.vertical.problem import (
     PartyCounters,

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+import fedatlas.federations.vertical.kernels as at
 from fedatlas.arithmetic.kernels.formulas import NONE
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.vertical import kernels as at
 from fedatlas.federations.vertical.kernels import (
     Masking,
     Queues,

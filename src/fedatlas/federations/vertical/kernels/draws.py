@@ -13,8 +13,8 @@ import math
 
 import numpy as np
 
+import fedatlas.federations.vertical.kernels as at
 from fedatlas.arithmetic.kernels.compilation import compiled
-from fedatlas.federations.vertical import kernels as at
 from fedatlas.federations.vertical.kernels.blocks import share
 
 

@@ -9,9 +9,9 @@ import math
 
 import numpy as np
 
+import fedatlas.federations.vertical.kernels as at
 from fedatlas.arithmetic.kernels.compilation import compiled
 from fedatlas.arithmetic.kernels.formulas import loss_derivative
-from fedatlas.federations.vertical import kernels as at
 from fedatlas.federations.vertical.kernels import PLAIN, TABLE
 from fedatlas.federations.vertical.kernels.blocks import settle_block, share, update, update_by
 from fedatlas.federations.vertical.kernels.draws import (
