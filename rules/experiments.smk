@@ -51,7 +51,11 @@ OF_EXPERIMENTS = {
         "spec": of_experiment(results.heading_spec),
     },
     "tabulate_collusion": {},
-    "draw_trees": {"spec": of_experiment(results.trees_spec)},
+    "draw_trees": {
+        "spec": lambda wildcards: {
+            "parties": PLAN.experiments[wildcards.experiment].partition.parties
+        }
+    },
     "compute_landscape": {
         "input": FIRST_SHARDS,
         "spec": of_experiment(results.keys_spec, "objective", "landscape"),
@@ -86,7 +90,7 @@ OF_EXPERIMENTS = {
     "validate_parties": {
         "input": {"shards": of_experiment(results.validated_shards)},
         "spec": of_experiment(results.validation_spec),
-        "threads": of_experiment(results.validation_cores),
+        "threads": lambda wildcards: max(PLAN.experiments[wildcards.experiment].validation.parties),
         "needs": needs(gigabytes=4, minutes=120),
     },
     "draw_validation": {

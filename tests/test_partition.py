@@ -177,13 +177,13 @@ def test_more_samples_or_clients_than_rows_are_refused(spec, message):
 DIRICHLET = {"assignment": "dirichlet"}
 WRONG = {
     "horizontal": [
-        ({"samples": 3}, "key 'samples', value 3: .*fewer than the 4 clients"),
+        ({"samples": 3}, "samples: 3, fewer than the 4 that clients need"),
         ({"seed": 3}, "seed: assignment 'consecutive' is not random; remove it"),
         ({"concentration": 0.5}, "concentration: assignment 'consecutive' takes none"),
         ({"minimum": 2}, "minimum: assignment 'consecutive' takes none"),
         (
             {**DIRICHLET, "concentration": 1, "minimum": 3, "samples": 11},
-            "minimum: 4 clients with 3 samples each need 12, more than 'samples', 11",
+            "samples: 11, fewer than the 12 that clients need",
         ),
         (DIRICHLET, "concentration: 'dirichlet' needs one above 0"),
     ],
@@ -198,7 +198,7 @@ WRONG = {
     "tiered": [
         ({"cut": {}}, "key 'cut': names no axis; say which to cut and into how many"),
         ({"cut": {"widht": 2}}, "key 'cut': there is no axis 'widht'; axes are columns, time"),
-        ({"samples": 3}, "key 'samples', value 3: fewer than the 4 clients"),
+        ({"samples": 3}, "samples: 3, fewer than the 4 that clients need"),
         ({"test": 2.0}, "key 'test', value 2.0: must be a share"),
         ({"active": 1}, "unknown key 'active'; allowed keys: binary, clients, cut, intercept"),
     ],

@@ -12,6 +12,8 @@ from fedatlas.plan.build import Plan, validated_partitions
 from fedatlas.plan.jobs import shards
 from fedatlas.plan.places import RESULTS
 from fedatlas.schema.claims import Claim
+from fedatlas.schema.experiments import Experiment
+from fedatlas.schema.partitions import Partition
 from fedatlas.schema.runs import RunSpec
 from fedatlas.steps import STEPS, Step
 
@@ -73,32 +75,25 @@ def _kinds(claims: Iterable[Claim]) -> list[str]:
 def first_shards(plan: Plan, name: str) -> list[str]:
     """The shards of an experiment's first trial."""
     experiment = plan.experiments[name]
-    partition = experiment.partition.of_seed(experiment.seeds[0])
-    return shards(experiment.dataset, experiment.split, partition)
+    return _shards(experiment, [experiment.partition.of_seed(experiment.seeds[0])])
 
 
 def seed_shards(plan: Plan, name: str) -> list[str]:
     """The shards of every partition that runs of an experiment have in their first trial."""
-    found: dict[str, None] = {}
-    for spec in plan.runs_of(name):
-        partition = spec.partition.of_seed(spec.seeds[0])
-        found |= dict.fromkeys(shards(spec.dataset, spec.split, partition))
-    return list(found)
+    partitions = [spec.partition.of_seed(spec.seeds[0]) for spec in plan.runs_of(name)]
+    return _shards(plan.experiments[name], partitions)
 
 
 def validated_shards(plan: Plan, name: str) -> list[str]:
     """The shards on which processes are compared with the simulated network."""
     experiment = plan.experiments[name]
-    found = (
-        shards(experiment.dataset, experiment.split, partition)
-        for partition in validated_partitions(experiment)
-    )
-    return [file for files in found for file in files]
+    return _shards(experiment, validated_partitions(experiment))
 
 
-def validation_cores(plan: Plan, name: str) -> int:
-    """How many processes compute at a time."""
-    return max(partition.parties for partition in validated_partitions(plan.experiments[name]))
+def _shards(experiment: Experiment, partitions: Iterable[Partition]) -> list[str]:
+    """Shards of an experiment's rows, each once."""
+    cuts = (shards(experiment.dataset, experiment.split, each) for each in partitions)
+    return list(dict.fromkeys(file for files in cuts for file in files))
 
 
 def landscape_code(plan: Plan, experiment: str) -> list[str]:
@@ -178,8 +173,3 @@ def heading_spec(plan: Plan, name: str) -> dict[str, Any]:
     """What stands above an experiment's figures."""
     experiment = plan.experiments[name]
     return {"title": f"{experiment.title} — {experiment.source}"}
-
-
-def trees_spec(plan: Plan, name: str) -> dict[str, Any]:
-    """What a drawing of aggregation trees depends on."""
-    return {"parties": keys_spec(plan, name, "partition")["partition"]["parties"]}

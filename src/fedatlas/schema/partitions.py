@@ -4,7 +4,7 @@ import math
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from fedatlas.errors import FedatlasError
 from fedatlas.files import text_digest
@@ -85,7 +85,8 @@ class _Partition(Model):
     test: int | float | str | None = None
     # Left out of specifications where it is off, so that those without the key stay as they are.
     intercept: bool = Field(default=False, exclude_if=lambda intercept: not intercept)
-    seed: int | None = None
+    samples: int | None = Field(default=None, ge=1)
+    seed: int | None = Field(default=None, ge=0)
 
     @field_validator("test", mode="before")
     @classmethod
@@ -135,6 +136,15 @@ class _ClientPartition(_Partition):
 
     binary: BinaryClasses | None = None
 
+    @model_validator(mode="after")
+    def _samples_suffice(self) -> Self:
+        if self.samples is not None and self.fewest_samples > self.samples:
+            raise ValueError(
+                f"samples: {self.samples}, fewer than the {self.fewest_samples} that clients need; "
+                "lower 'clients'"
+            )
+        return self
+
     @property
     def _binary_part(self) -> list[str]:
         return [] if self.binary is None else [self.binary.slug]
@@ -146,7 +156,7 @@ class _ClientPartition(_Partition):
         Raises FedatlasError where the mean over clients is not that over rows, or rows differ by
         kind.
         """
-        own: Any = self  # has a kind and samples
+        own: Any = self  # has a kind
         if isinstance(self.test, float):
             raise FedatlasError(
                 f"suboptimality of a {own.kind} partition needs the rows that others have: 'test' "
@@ -157,21 +167,8 @@ class _ClientPartition(_Partition):
                 "suboptimality is measured where all rows count equally: not with 'binary' or the "
                 "assignment 'dirichlet'"
             )
-        kept = {"samples": own.samples, "test": self.test, "intercept": self.intercept}
+        kept = {"samples": self.samples, "test": self.test, "intercept": self.intercept}
         return VerticalPartition(parties=1, active=1, seed=0, **kept)
-
-
-def _enough_samples(samples: int | None, info: ValidationInfo) -> int | None:
-    """A validator: each client, of each silo if there are several, needs a sample."""
-    clients = info.data.get("clients", 1)
-    most = clients if isinstance(clients, int) else max(clients)
-    if samples is not None and samples < most:
-        raise ValueError(f"fewer than the {most} clients, and each needs a sample")
-    return samples
-
-
-#: Behind `clients`, which it is checked against.
-_Samples: TypeAlias = Annotated[int | None, Field(ge=1), AfterValidator(_enough_samples)]
 
 
 class HorizontalPartition(_ClientPartition):
@@ -197,13 +194,11 @@ class HorizontalPartition(_ClientPartition):
 
     kind: Literal["horizontal"] = "horizontal"
     clients: int = Field(ge=1)
-    samples: _Samples = None
     assignment: Literal["consecutive", "shuffled", "by_class", "dirichlet"] = "consecutive"
     # Far below the bound the split is uniform already; it keeps sums finite and slugs free of "+".
     concentration: float | None = Field(default=None, gt=0, le=1e9)
     # Left out of specifications without it, as above.
     minimum: int | None = Field(default=None, ge=1, exclude_if=lambda minimum: minimum is None)
-    seed: int | None = Field(default=None, ge=0)
 
     @model_validator(mode="after")
     def _suits_the_assignment(self) -> Self:
@@ -215,11 +210,6 @@ class HorizontalPartition(_ClientPartition):
                 raise ValueError(f"{key}: assignment '{self.assignment}' takes none; remove it")
         if self.seed is not None and not self._is_random:
             raise ValueError("seed: assignment 'consecutive' is not random; remove it")
-        if self.samples is not None and self.fewest_samples > self.samples:
-            raise ValueError(
-                f"minimum: {self.clients} clients with {self.minimum} samples each need "
-                f"{self.fewest_samples}, more than 'samples', {self.samples}; lower it or 'clients'"
-            )
         return self
 
     @property
@@ -268,9 +258,7 @@ class VerticalPartition(_Partition):
     active: int = Field(ge=1)
     label_holders: Literal["first", "every_choice"] | Annotated[int, Field(ge=0)] = "first"
     assignment: Literal["shuffled", "consecutive"] = "shuffled"
-    samples: int | None = Field(default=None, ge=1)
     standardise: bool = False
-    seed: int | None = Field(default=None, ge=0)
 
     @model_validator(mode="after")
     def _active_parties_are_parties(self) -> Self:
@@ -365,9 +353,7 @@ class TieredPartition(_ClientPartition):
     kind: Literal["tiered"] = "tiered"
     cut: dict[str, Annotated[int, Field(ge=1)]]
     clients: Annotated[int, Field(ge=1)] | tuple[Annotated[int, Field(ge=1)], ...]
-    samples: _Samples = None
     permutation: Literal["own", "shared"] = "own"
-    seed: int | None = Field(default=None, ge=0)
 
     @field_validator("cut")
     @classmethod
