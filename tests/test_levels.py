@@ -11,13 +11,13 @@ from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.levels import (
     common_budget,
     common_start,
+    common_target,
     cost_axis,
     cost_to_reach,
     crossings,
     diverged,
     log_measurement,
     log_target,
-    lowest_median,
     mean_along,
     reached,
     value_at,
@@ -323,11 +323,13 @@ def test_a_seed_that_diverged_later_has_not_reached_the_target():
 def test_the_lowest_median_at_any_record():
     """Not the last one and not the luckiest seed's; diverged seeds count as worst."""
     values = np.array([[1, 0.1, 0.5], [1, 0.2, 0.5], [1, 0.001, 0.5]])
-    assert lowest_median(make_trace(values), "gradient_norm") == pytest.approx(np.log10(0.1))
-    assert lowest_median(levels_trace([0.1, NAN, 0.01]), "gradient_norm") == pytest.approx(-1)
-    assert lowest_median(levels_trace([0.1, NAN, NAN]), "gradient_norm") == INF
+    lowest, lost = make_trace(values), levels_trace([0.1, NAN, NAN])
+    assert common_target([lowest, lost], "gradient_norm") == pytest.approx(np.log10(0.1))
+    worse = levels_trace([0.2, NAN, 0.01])
+    assert common_target([lowest, worse], "gradient_norm") == pytest.approx(np.log10(0.2))
+    assert common_target([lost], "gradient_norm") == -INF
     trace = auroc_trace([[0.5, 0.9, 0.8], [0.5, 0.92, 0.85], [0.5, 0.999, 0.9]])
-    assert value_at("test_auroc", lowest_median(trace, "test_auroc")) == pytest.approx(0.92)
+    assert value_at("test_auroc", common_target([trace], "test_auroc")) == pytest.approx(0.92)
 
 
 def test_a_run_that_left_its_start_reaches_nothing_however_small_its_gradient():

@@ -133,12 +133,6 @@ def test_traces_are_grouped_by_their_attributes_in_the_order_given():
     assert grouped["first"]["q"] is traces[1]
 
 
-def test_two_traces_of_one_point_are_refused():
-    twice = [falling_trace([0.5], run="r", point="p"), falling_trace([0.6], run="r", point="p")]
-    with pytest.raises(FedatlasError, match="two traces hold the run 'r' at the point 'p'"):
-        by_run(twice)
-
-
 def test_choices_at_the_edge_of_a_grid_are_marked():
     levels = {(1, 0.1): 0.5, (2, 0.1): 0.1, (3, 0.1): 0.5, (1, 1): 0.6, (2, 1): 0.7, (3, 1): 0.8}
     points = {
@@ -177,9 +171,6 @@ def test_a_run_that_shares_takes_the_point_of_the_other_and_keeps_its_own_scores
 
 
 def test_sharing_needs_a_run_that_chooses():
-    traces = {run: points(a=[0.1], b=[0.2])["run"] for run in ("x", "y")}
-    with pytest.raises(FedatlasError, match="'z' is no run; runs are x, y"):
-        select(traces, Selection(shared={"x": "z"}))
     for shared in ({"x": "x"}, {"x": "y", "y": "z"}):
         with pytest.raises(ValidationError, match="chooses none itself"):
             Selection(shared=shared)

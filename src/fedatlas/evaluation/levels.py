@@ -24,7 +24,6 @@ from fedatlas.schema.quantities import (
     MEASUREMENTS,
     OPTIMUM_ACCURACY,
     DeclaredNetwork,
-    LinkLatencies,
     declared_network,
     link_latencies,
 )
@@ -69,7 +68,14 @@ def cost_axis(trace: Trace, cost: str) -> np.ndarray:
     """
     latencies = link_latencies(cost)
     if latencies is not None:
-        return simulated_latency(trace, latencies)
+        # Sequential trips and steps add up: clients of one hub, hubs and silos work at the same
+        # time. A round of Q steps has two round trips between a hub and its clients and one between
+        # hubs: t_Q = 3 t_comm + Q t_comp, t_comp = 1 (TDCD section 5.2).
+        return (
+            latencies.hub_client * column(trace, "hub_client_trips")
+            + latencies.hub_hub * column(trace, "hub_hub_trips")
+            + column(trace, "iteration")
+        )
     network = declared_network(cost)
     if network is not None:
         return network_time(trace, network)
@@ -90,20 +96,6 @@ def is_counted(trace: Trace, cost: str) -> bool:
     if cost == "bytes":
         return any(part in trace for part in BYTES)
     return cost == "exchanges" or cost in trace
-
-
-def simulated_latency(trace: Trace, latencies: LinkLatencies) -> np.ndarray:
-    """Time by record of a run over silos, (seeds, records), in units t_comp of one local step.
-
-    Sequential trips and steps add up: clients of one hub, hubs and silos work at the same time. A
-    round of Q steps has two round trips between a hub and its clients and one between hubs:
-    t_Q = 3 t_comm + Q t_comp, t_comp = 1 (TDCD section 5.2).
-    """
-    return (
-        latencies.hub_client * column(trace, "hub_client_trips")
-        + latencies.hub_hub * column(trace, "hub_hub_trips")
-        + column(trace, "iteration")
-    )
 
 
 def has_own_clock(trace: Trace) -> bool:
@@ -354,17 +346,15 @@ def cost_to_reach(trace: Trace, measurement: str, cost: str, target: float) -> n
     return np.where(np.isneginf(found), cost_axis(trace, cost)[:, 1], 10.0**found)
 
 
-def lowest_median(trace: Trace, measurement: str) -> float:
-    """The lowest level that the median over seeds reaches; diverged seeds count as +inf."""
-    values = np.where(diverged(trace)[:, None], np.inf, log_measurement(trace, measurement))
-    return float(np.median(values, axis=0).min())
-
-
 def common_target(traces: Sequence[Trace], measurement: str) -> float:
-    """The best level that the medians of all traces reach."""
-    lowest = [lowest_median(trace, measurement) for trace in traces]
+    """The best level that the medians over seeds of all traces reach; diverged seeds are +inf."""
+    lowest = []
+    for trace in traces:
+        lost = diverged(trace)[:, None]
+        levels = np.where(lost, np.inf, log_measurement(trace, measurement))
+        lowest.append(float(np.median(levels, axis=0).min()))
     # A run whose seeds mostly diverged reaches no level: the other sets the target.
-    return max((level for level in lowest if np.isfinite(level)), default=-np.inf)
+    return max(filter(np.isfinite, lowest), default=-np.inf)
 
 
 def mean_interval(values: np.ndarray) -> tuple[float, float, float]:

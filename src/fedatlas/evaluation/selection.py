@@ -1,7 +1,7 @@
 """Choosing each run's grid point by the declared rule, with every candidate's score."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -17,22 +17,18 @@ from fedatlas.schema.runs import Candidate, Selection, agreeing, best_candidate,
 if TYPE_CHECKING:
     from fedatlas.store.experiment import ExperimentHeading
 
+# Keys of a record that say how a point was chosen.
+_CHOICE = ("selected", "tried", "at_edge", "selected_by_seed")
+
 #: run → point → trace, in the order of the experiment file.
 Traces: TypeAlias = Mapping[str, Mapping[str, Trace]]
 
 
-def by_run(traces: list[Trace]) -> dict[str, dict[str, Trace]]:
+def by_run(traces: Iterable[Trace]) -> dict[str, dict[str, Trace]]:
     """Group loaded traces by the run and point in their attributes."""
     grouped: dict[str, dict[str, Trace]] = {}
     for trace in traces:
-        run, point = trace.attrs["run"], trace.attrs["point"]
-        points = grouped.setdefault(run, {})
-        if point in points:
-            raise FedatlasError(
-                f"two traces hold the run '{run}' at the point '{point}'; give the traces of one "
-                "experiment, each once"
-            )
-        points[point] = trace
+        grouped.setdefault(trace.attrs["run"], {})[trace.attrs["point"]] = trace
     return grouped
 
 
@@ -123,9 +119,7 @@ def select_points(
 
     records = {file.parent.name: read_json(file) for file in tuning}
     found = [read_trace(file) for file in traces]
-    loaded = by_run([tuning_seeds(trace) for trace in found])
-    if unknown := sorted(set(tuned).difference(loaded)):
-        raise FedatlasError(f"tuned: no trace is of the run '{unknown[0]}'")
+    loaded = by_run(map(tuning_seeds, found))
     record = select(
         loaded,
         selection,
@@ -152,8 +146,11 @@ def select(
     tried there, and which edges were met, is said of the run here. declared: such a run → the
     hyper-parameters that it states itself, which were not tuned.
     """
-    own = {run: _select_run(points, rule) for run, points in traces.items()}
-    taken = {run: _taken(run, other, own) for run, other in rule.shared.items()}
+    own = {run: _entry(_scored(points, rule)) for run, points in traces.items()}
+    taken = {
+        run: {"shared_with": other, **own[run], **{key: own[other][key] for key in _CHOICE}}
+        for run, other in rule.shared.items()
+    }
     tuned = {
         run: _tuned(run, record, own[run], (declared or {}).get(run, ()))
         for run, record in (tuning or {}).items()
@@ -163,6 +160,10 @@ def select(
 
 def choices(record: dict[str, Any]) -> dict[str, Choice]:
     """Read back a written record."""
+
+    def effort(entry: Mapping[str, Any]) -> Effort:
+        return Effort(tuple(entry["at_edge"]), entry["tried"])
+
     return {
         run: Choice(
             entry["selected"],
@@ -170,8 +171,8 @@ def choices(record: dict[str, Any]) -> dict[str, Choice]:
                 tried["point"]: np.inf if None in tried["scores_by_seed"] else tried["score"]
                 for tried in entry["candidates"]
             },
-            _effort(entry),
-            {one["point"]: _effort(one) for one in entry["candidates"] if "tried" in one},
+            effort(entry),
+            {one["point"]: effort(one) for one in entry["candidates"] if "tried" in one},
         )
         for run, entry in record["runs"].items()
     }
@@ -209,7 +210,7 @@ def scores(trace: Trace, measurement: str, window: float) -> np.ndarray:
     return reached(trace, measurement, "round", rounds, window)
 
 
-def _select_run(points: Mapping[str, Trace], rule: Selection) -> dict[str, Any]:
+def _scored(points: Mapping[str, Trace], rule: Selection) -> list[Candidate]:
     candidates = []
     for point, trace in points.items():
         by_seed = scores(trace, rule.measurement, rule.window)
@@ -223,44 +224,29 @@ def _select_run(points: Mapping[str, Trace], rule: Selection) -> dict[str, Any]:
                 "diverged_seeds": int(diverged(trace).sum()),
             }
         )
-    return _entry(candidates, candidates)
+    return candidates
 
 
-def _entry(candidates: Sequence[Candidate], tried: Sequence[Candidate]) -> dict[str, Any]:
-    """The best of the points, which were chosen among all that were tried."""
+def _entry(
+    candidates: Sequence[Candidate], tried: Sequence[Candidate] | None = None
+) -> dict[str, Any]:
+    """The best of the points; tried: among how many they were chosen, if not among themselves."""
     best = best_candidate(candidates)
+    by_seed = []
+    for seed in range(len(best["scores_by_seed"])):
+        found = [one for one in candidates if one["scores_by_seed"][seed] is not None]
+        lowest = min(found, key=lambda one: one["scores_by_seed"][seed], default=None)
+        by_seed.append(lowest and lowest["point"])  # None if that seed was lost everywhere
     return {
         "selected": best["point"],
-        **_effort_record(best, tried),
-        "selected_by_seed": [
-            _best_of_seed(candidates, seed) for seed in range(len(best["scores_by_seed"]))
-        ],
+        **_effort(best, tried or candidates),
+        "selected_by_seed": by_seed,
         "candidates": list(candidates),
     }
 
 
-def _effort_record(chosen: Candidate, tried: Sequence[Candidate]) -> dict[str, Any]:
+def _effort(chosen: Candidate, tried: Sequence[Candidate]) -> dict[str, Any]:
     return {"tried": len(tried), "at_edge": _at_edge(chosen, tried)}
-
-
-def _effort(declared: Mapping[str, Any]) -> Effort:
-    return Effort(tuple(declared["at_edge"]), declared["tried"])
-
-
-def _best_of_seed(candidates: Sequence[Candidate], seed: int) -> str | None:
-    """The point that is best for one seed; None if that seed was lost everywhere."""
-    scored = {one["point"]: one["scores_by_seed"][seed] for one in candidates}
-    found = {point: score for point, score in scored.items() if score is not None}
-    return min(found, key=found.__getitem__) if found else None
-
-
-def _taken(run: str, other: str, own: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """The entry of a run that takes the point of another, with its own candidates' scores."""
-    for name in (run, other):
-        if name not in own:
-            raise FedatlasError(f"selection.shared: '{name}' is no run; runs are {', '.join(own)}")
-    choice = {key: own[other][key] for key in ("selected", "tried", "at_edge", "selected_by_seed")}
-    return {"shared_with": other, **own[run], **choice}
 
 
 def _tuned(
@@ -279,7 +265,7 @@ def _tuned(
             chosen = best_candidate(agreeing(candidates, values))
             tried = agreeing(candidates, {key: values[key] for key in declared if key in values})
             scored = {key: chosen[key] for key in ("score", "scores_by_seed")}
-            tuned.append(one | scored | _effort_record(chosen, tried))
+            tuned.append(one | scored | _effort(chosen, tried))
             tried_by_any |= {other["point"]: other for other in tried}
     except (KeyError, TypeError, ValueError):
         raise FedatlasError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ from fedatlas.evaluation.tables import REFUTED, Classification, describe_point
 from fedatlas.schema.claims import CaseOutcome, ClaimTest, Kind
 
 if TYPE_CHECKING:
-    import xarray as xr
+    pass
 
 
 class Found(NamedTuple):
@@ -34,29 +34,25 @@ class StudyValueTest(ClaimTest):
     """A study's value, compared with what is claimed of it: reproduced, or else contradicted.
 
     audit_stands: No pair of adjacent data sets of the privacy audit loses more than the ε that a
-    paper claims. Contradicted where a pair loses more than the run's first accounting says.
-    Otherwise not testable: a pair can only refute.
+    paper claims by the run's first accounting. Not testable where none does: a pair can only
+    refute.
 
     beyond_data: A claim that no run and no attack could contradict, such as algebra; not testable.
 
     budget_falls: The ε of a whole run falls with every larger horizon, from `from_horizon` on.
-    Nothing is random here: reproduced if it falls at every step, otherwise contradicted.
 
-    budget_order: One run spends less ε over all iterations than each of its rivals: one case per
-    rival. Judged by each run's first accounting; others are evidence. Nothing is random here:
-    reproduced if it is less, otherwise contradicted. ε that hold at different δ, none of them 0,
-    are not testable.
+    budget_order: One run spends less ε over all iterations than each of its rivals, by each run's
+    first accounting: one case per rival. ε that hold at different δ, none of them 0, are not
+    testable.
 
-    delta_reaches_one: The δ of a run reaches 1 after a number of iterations. Nothing is random
-    here: reproduced within the tolerance, otherwise contradicted. Not testable where something was
-    fitted to this claim.
+    delta_reaches_one: The δ of a run reaches 1 after a number of iterations, within the tolerance.
+    Not testable where something was fitted to this claim.
 
     leak_stands: No attack of the audit of messages learns what a paper says is safe; a case for
-    each. Contradicted where an attack succeeds. Otherwise not testable: an attack can only refute.
+    each. Not testable where none does: an attack can only refute.
 
     stationary_point: The loss surface has a stationary point of a class, far above the lowest value
-    found. Nothing is random here, so there is no interval: reproduced if such a point was found,
-    otherwise contradicted, as far as the searches go. Finding none proves less than finding one.
+    found, as far as the searches go: finding none proves less than finding one.
 
     run: that which the claim is about. smaller, than: a run that is claimed to spend less, and its
     rivals. from_horizon: K from which on ε is claimed to fall. floor: whether samples are whole
@@ -134,33 +130,34 @@ def _budget_falls(test: StudyValueTest, results: Results) -> Iterator[Found]:
 
 
 def _budget_order(test: StudyValueTest, results: Results) -> Iterator[Found]:
-    ours = results.budgets_of(test.smaller)
     for rival in test.than:
-        theirs = results.budgets_of(rival)
-        cases = {test.smaller: ours, rival: theirs}
-        totals = {run: _totals(own) for run, own in cases.items()}
-        (own, mine), (other, its) = (next(iter(each.items())) for each in totals.values())
-        evidence = f"ε in all: {test.smaller} {mine:.5g} ({own}), {rival} {its:.5g} ({other})"
-        for run, by_accounting in totals.items():
-            further = [f"{value:.5g} ({name})" for name, value in [*by_accounting.items()][1:]]
+        budgets = {run: results.budgets_of(run) for run in (test.smaller, rival)}
+        spent, told, assumed, deltas = [], [], [], []
+        for run, cases in budgets.items():
+            totals = [
+                (float(case["epsilon"].dropna("iteration")[-1]), case["accounting"].item())
+                for case in cases
+            ]
+            spent.append(totals[0][0])
+            told.append([f"{epsilon:.5g} ({accounting})" for epsilon, accounting in totals])
+            assumed.append(str(cases[0]["statement"].item()))
+            # (1,) the δ at which the ε of all iterations holds.
+            deltas.append((run, cases[0]["delta"].dropna("iteration").to_numpy()[-1:]))
+        (ours, *own), (theirs, *others) = told
+        evidence = f"ε in all: {test.smaller} {ours}, {rival} {theirs}"
+        for run, further in zip(budgets, (own, others), strict=True):
             evidence += f"; {run} {', '.join(further)}" if further else ""
-        assumed = {run: str(each[0]["statement"].item()) for run, each in cases.items()}
-        if len(set(assumed.values())) == 1:
-            evidence += f"; each {assumed[rival]}"
+        if assumed[0] == assumed[1]:
+            evidence += f"; each {assumed[0]}"
         else:
-            evidence += "".join(f"; {run} {statement}" for run, statement in assumed.items())
-        # (1,) the δ at which the ε of all iterations holds.
-        deltas = [
-            (run, each[0]["delta"].dropna("iteration").to_numpy()[-1:])
-            for run, each in cases.items()
-        ]
+            evidence += "".join(f"; {run} {of}" for run, of in zip(budgets, assumed, strict=True))
         delta = common_delta([each for _, each in deltas])
         if delta is None:
             evidence += f"; {why_no_common_delta(deltas)}"
         elif delta:
             evidence += f"; both{format_delta(delta)}"
         case = f"than {rival}" if len(test.than) > 1 else ""
-        yield Found(case, None if delta is None else mine < its, evidence)
+        yield Found(case, None if delta is None else spent[0] < spent[1], evidence)
 
 
 def _delta_reaches_one(test: StudyValueTest, results: Results) -> Iterator[Found]:
@@ -176,14 +173,6 @@ def _delta_reaches_one(test: StudyValueTest, results: Results) -> Iterator[Found
         yield Found("", None, f"{evidence}; {test.fitted}")
     else:
         yield Found("", agrees[0], evidence)
-
-
-def _totals(cases: Sequence[xr.Dataset]) -> dict[str, float]:
-    """ε of all iterations by accounting."""
-    return {
-        str(case["accounting"].item()): float(case["epsilon"].dropna("iteration")[-1])
-        for case in cases
-    }
 
 
 def _stationary_point(test: StudyValueTest, results: Results) -> Iterator[Found]:

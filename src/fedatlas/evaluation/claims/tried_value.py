@@ -41,17 +41,13 @@ class TriedValueTest(EffectTest):
     published_value: The best value of a hyper-parameter is the printed one, judged by what it costs
     to use it. The value of the grid that is nearest to the printed one is compared with the chosen
     value, or, where it was chosen itself, with the best of the others: "best" claims that no other
-    is better. Levels are those by which points are chosen. Reproduced: the printed value is surely
-    not worse by the smallest effect that counts, so choosing it costs nothing that counts.
-    Contradicted: it is surely worse by that or more. A flat profile thus reproduces every value in
-    it.
+    is better, so a flat profile reproduces every value in it. Levels are those by which points are
+    chosen.
 
     selected_order: The best value of a hyper-parameter is larger for the run `larger` than for
     `smaller`. Only runs of `larger` are compared: at the best of its values above the one that
     `smaller` chose, against the best of those up to it. Levels are those by which points are
-    chosen. Reproduced: a larger value is surely better, by the smallest effect that counts or more.
-    Smaller than claimed: surely better, but by less. No difference: the profile is flat, a larger
-    value neither helps nor harms. Contradicted: larger values are surely worse.
+    chosen. No difference: the profile is flat, a larger value neither helps nor harms.
 
     run: that whose printed value is tested. larger, smaller: runs, by the value that is claimed to
     be best for them. hyper_parameter: its name, with a dot where it lies within a mapping. value:
@@ -92,62 +88,27 @@ class TriedValueTest(EffectTest):
             )
 
     def at_scale(self, results: Results, scale: float) -> Iterator[CaseOutcome]:
-        yield self._printed(results) if self.run else self._larger(results)
-
-    def _printed(self, results: Results) -> CaseOutcome:
-        tried, value = self._tried(results, self.run), self.value
-        printed = min(tried, key=lambda one: abs(one.value - value))
-        # Differences of decimal fractions carry rounding errors: 0.4 − 0.3 > 0.1.
-        if abs(printed.value - value) > self.tolerance + 1e-9 * abs(value):
-            raise NotTestableError(
-                f"{self.run}: no {self.hyper_parameter} within {self.tolerance:g} of the published "
-                f"{value:g} was tried, only {_listing(tried)}"
-            )
-        others = [one for one in tried if one is not printed]
-        if not others:
-            raise NotTestableError(f"{self.run}: only {_listing(tried)} was tried")
-        chosen = self._chosen(results, self.run)
-        if printed.is_value(chosen):
-            pair = {"published and chosen": printed, "best of the others": _best_of(others)}
+        """The first of two values of a run against the second, by what each is."""
+        run = self.runs[0]
+        tried = self._tried(results, run)
+        listing = ", ".join(f"{one.value:g}" for one in tried)
+        chosen, *other = (
+            number_at(trace, self.hyper_parameter) for trace in results.selected(*self.runs)
+        )
+        if self.run:
+            before, pair = "", self._printed(tried, listing, chosen)
         else:
-            other = next(one for one in others if one.is_value(chosen))
-            pair = {"published": printed, "chosen": other}
-        return self._regret(results, self.run, pair)
-
-    def _larger(self, results: Results) -> CaseOutcome:
-        tried = self._tried(results, self.larger)
-        own, other = (self._chosen(results, run) for run in self.runs)
-        choices = f"chosen {self.hyper_parameter}: {self.larger} {own:g}, {self.smaller} {other:g}"
-        above = [one for one in tried if one.value > other and not one.is_value(other)]
-        up_to = tried[: len(tried) - len(above)]  # from small to large
-        if not up_to or not above:
-            lacks = f"no value {'above' if up_to else 'up to'} {other:g}"
-            raise NotTestableError(f"{choices}; {self.larger} tried {_listing(tried)}, {lacks}")
-        pair = {"best above": _best_of(above), f"best up to {other:g}": _best_of(up_to)}
-        return self._regret(results, self.larger, pair, f"{choices}; ")
-
-    def _tried(self, results: Results, run: str) -> list[Tried]:
-        """All values of a run, from small to large."""
-        found: dict[float, Tried] = {}
-        for point, trace in results.traces[run].items():
-            value = number_at(trace, self.hyper_parameter)
-            score = results.chosen[run].scores[point]
-            if value not in found or score < found[value].score:
-                found[value] = Tried(value, score, trace)
-        return [found[value] for value in sorted(found)]
-
-    def _chosen(self, results: Results, run: str) -> float:
-        """Its value at the tuned configuration of a run."""
-        (trace,) = results.selected(run)
-        return number_at(trace, self.hyper_parameter)
-
-    def _regret(
-        self, results: Results, run: str, pair: Mapping[str, Tried], before: str = ""
-    ) -> CaseOutcome:
-        """The first of two values against the second, by the words that tell what it is."""
+            before = f"chosen {self.hyper_parameter}: {run} {chosen:g}, {self.smaller} {other[0]:g}"
+            above = [one for one in tried if one.value > other[0] and not one.is_value(other[0])]
+            up_to = tried[: len(tried) - len(above)]
+            if not up_to or not above:
+                lacks = f"no value {'above' if up_to else 'up to'} {other[0]:g}"
+                raise NotTestableError(f"{before}; {run} tried {listing}, {lacks}")
+            before += "; "
+            pair = {"best above": _best_of(above), f"best up to {other[0]:g}": _best_of(up_to)}
         measurement, of = results.selected_by, level_name(results.selected_by)
         losses = [scores(one.trace, measurement, results.window) for one in pair.values()]
-        return self.compared(
+        yield self.compared(
             results,
             [one.trace for one in pair.values()],
             [f"{one.value:g} ({words})" for words, one in pair.items()],
@@ -155,11 +116,33 @@ class TriedValueTest(EffectTest):
             measurement,
         )
 
+    def _printed(self, tried: Sequence[Tried], listing: str, chosen: float) -> dict[str, Tried]:
+        """The value that is nearest to the printed one, and the one with which it is compared."""
+        printed = min(tried, key=lambda one: abs(one.value - self.value))
+        # Differences of decimal fractions carry rounding errors: 0.4 − 0.3 > 0.1.
+        if abs(printed.value - self.value) > self.tolerance + 1e-9 * abs(self.value):
+            raise NotTestableError(
+                f"{self.run}: no {self.hyper_parameter} within {self.tolerance:g} of the published "
+                f"{self.value:g} was tried, only {listing}"
+            )
+        others = [one for one in tried if one is not printed]
+        if not others:
+            raise NotTestableError(f"{self.run}: only {listing} was tried")
+        if printed.is_value(chosen):
+            return {"published and chosen": printed, "best of the others": _best_of(others)}
+        return {"published": printed, "chosen": next(o for o in others if o.is_value(chosen))}
+
+    def _tried(self, results: Results, run: str) -> list[Tried]:
+        """The best point at each value of a run, from small to large."""
+        found: dict[float, Tried] = {}
+        for point, trace in results.traces[run].items():
+            own = Tried(
+                number_at(trace, self.hyper_parameter), results.chosen[run].scores[point], trace
+            )
+            found[own.value] = _best_of([found.get(own.value, own), own])
+        return [found[value] for value in sorted(found)]
+
 
 def _best_of(tried: Sequence[Tried]) -> Tried:
     """The one of the lowest score, the first of several."""
     return min(tried, key=lambda one: one.score)
-
-
-def _listing(tried: Sequence[Tried]) -> str:
-    return ", ".join(f"{one.value:g}" for one in tried)
