@@ -211,7 +211,7 @@ def scores(trace: Trace, measurement: str, window: float) -> np.ndarray:
 
 
 def _scored(points: Mapping[str, Trace], rule: Selection) -> list[Candidate]:
-    candidates = []
+    candidates: list[Candidate] = []
     for point, trace in points.items():
         by_seed = scores(trace, rule.measurement, rule.window)
         candidates.append(
