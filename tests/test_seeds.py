@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from fedatlas.algorithms.fedavg import FedAvg
 from fedatlas.algorithms.fedpage import FedPage
 from fedatlas.schema.partitions import HorizontalPartition
-from fedatlas.schema.runs import Optimum, RunSpec, write_optimum
+from fedatlas.schema.runs import Optimum, Points, RunSpec, write_optimum
 from fedatlas.store.trace import read_trace, values_digest
 from fedatlas.training import loop, seeds
-from fedatlas.training.steps import train_points
+from fedatlas.training.steps import train_run
 from resuming import without_times
 from small_federations import share_out, small, small_shards
 from workflow_copy import EXPERIMENT, WorkflowCopy
@@ -52,7 +52,7 @@ def trained(spec, results, caplog) -> tuple[list[int], object]:
     """The seeds that a job trains, and the trace that it leaves."""
     caplog.clear()
     with caplog.at_level(logging.INFO):
-        train_points([spec], results, results / "seeds", device="cpu", checkpoint_every=60.0)
+        train_run(Points.of([spec]), results, "cpu")
     seeds = [int(seed) for seed in TRAINED.findall(caplog.text)]
     return seeds, read_trace(spec.trace_file(results))
 
@@ -111,7 +111,7 @@ def test_a_seed_that_another_process_trains_meanwhile_is_taken(results, caplog, 
     def disturbed(self, seed, *more):
         train_seed(self, seed, *more)
         monkeypatch.setattr(loop._Run, "_train_seed", train_seed)
-        train_points([point((12,))], results, results / "seeds", device="cpu", checkpoint_every=60)
+        train_run(Points.of([point((12,))]), results, "cpu")
 
     monkeypatch.setattr(loop._Run, "_train_seed", disturbed)
     seeds, trace = trained(spec, results, caplog)

@@ -36,7 +36,7 @@ from fedatlas.shards.writing import write_shards
 from fedatlas.store.trace import read_trace
 from fedatlas.training.loop import train
 from fedatlas.training.seeds import SeedPolicy
-from fedatlas.training.steps import find_optimum
+from fedatlas.training.solver import find_optimum
 from prepared_files import write_prepared
 from reference import PARTS
 from resuming import train_until_killed

@@ -182,11 +182,9 @@ def test_metadata_and_manifest_tell_where_shards_come_from(tmp_path):
         }
         assert pq.read_schema(files[number]).field("features").type.shape == [2, 2 - number, 2]
     manifest = json.loads((tmp_path / "manifest.json").read_text())
-    for number, silo in enumerate(manifest["silos"]):
+    for silo in manifest["silos"]:
         for client, held in enumerate(silo.pop("clients")):
             assert (held["row_group"], held["samples"]) == (client, 3)
-            listed = [i for start, stop in held["sample_ids"] for i in range(start, stop)]
-            assert listed == silos[number][client].tolist()
     assert manifest == {
         **common,
         "features": 12,

@@ -15,7 +15,7 @@ from fedatlas.schema.runs import Points
 from fedatlas.store.trace import read_trace
 from fedatlas.training import loop
 from fedatlas.training.loop import train
-from fedatlas.training.steps import train_points
+from fedatlas.training.steps import train_run
 from resuming import without_times
 from small_federations import small, small_shards
 from workflow_copy import EXPERIMENT, ROOT, WorkflowCopy, targets
@@ -48,7 +48,7 @@ def points():
 
 
 def run(specs, results):
-    train_points(specs, results, results / "seeds", device="auto", checkpoint_every=60.0)
+    train_run(Points.of(specs), results)
 
 
 def trace_of(spec, results):

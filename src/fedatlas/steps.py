@@ -94,7 +94,7 @@ STEPS: Mapping[str, Step] = {
         {"manifest": File("shards/{dataset}/{split}/{partition}/manifest.json")},
     ),
     "find_optimum": Step(
-        "fedatlas.training.steps:find_optimum",
+        "fedatlas.training.solver:find_optimum",
         "Find an objective's optimum on pooled training rows.",
         {"output": File("optima/{dataset}/{split}/{rows}/{objective}.json")},
         ("fedatlas.training.solver",),

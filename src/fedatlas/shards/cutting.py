@@ -117,11 +117,7 @@ def silo_of(
         "test_samples": test_samples,
         "positive_rate": float((label > 0).mean()) if signs else None,
     }
-    ranges = _ranges(to_array(table["sample_id"])[held], np.cumsum(sizes))
-    clients = [
-        {"row_group": number, "samples": size, "sample_ids": own}
-        for number, (size, own) in enumerate(zip(sizes, ranges, strict=True))
-    ]
+    clients = [{"row_group": number, "samples": size} for number, size in enumerate(sizes)]
     groups = chain(_taken(table, rows_of_client), [(test, test_samples)] if test else [])
     entry = {"clients": clients, "test_samples": test_samples}
     return Silo(groups, metadata | described, entry)
@@ -146,21 +142,6 @@ def _taken(table: pa.Table, rows_of_client: Sequence[np.ndarray]) -> Iterator[tu
             yield taken.slice(begin, rows), size
             begin += rows
         start = stop
-
-
-def _ranges(ids: np.ndarray, ends: np.ndarray) -> list[list[list[int]]]:
-    """Runs of consecutive ids per client, as [start, stop) pairs in order.
-
-    ids: (n,) client after client. ends: (clients,) where each client's ids end.
-    """
-    first = np.ones(len(ids), dtype=bool)
-    first[1:] = np.diff(ids) != 1
-    first[ends[:-1]] = True
-    starts = np.flatnonzero(first)
-    stops = np.append(starts[1:], len(ids)) - 1
-    pairs = np.column_stack([ids[starts], ids[stops] + 1]).tolist()
-    last = np.searchsorted(starts, ends).tolist()
-    return [pairs[start:stop] for start, stop in zip([0, *last], last, strict=False)]
 
 
 def cut_silos(

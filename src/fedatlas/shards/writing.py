@@ -68,8 +68,8 @@ def write_shards(
     prepared, test: files of `fedatlas.data.prepare`; `test` where the partition names a test split.
     silos: the `spec.silos` files to write, beside `manifest`.
     manifest: JSON with the partition, the columns that the data set's `standardise` made 0 since
-        they are constant, the digests of all files and, for each client of a silo, its row group,
-        number of samples and sample ids as [start, stop) ranges.
+        they are constant, the digests of all files and, for each client of a silo, its row group
+        and number of samples, whose ids are in the file.
 
     Every file is written whole or not at all, and the manifest last: if it is there, so are the
     files that it describes. Raises FedatlasError when an input is missing, damaged or lacks its

@@ -1,18 +1,30 @@
 """Finding optima with a trusted solver, apart from what training depends on."""
 
+import logging
+from pathlib import Path
+
 import numpy as np
 from scipy import sparse
 
 from fedatlas.arithmetic.kernels.formulas import LinearModel
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.vertical.shards import PartyRows
+from fedatlas.federations.vertical.shards import PartyRows, read_party_shards
 from fedatlas.schema.objectives import LinearObjective, Regulariser
-from fedatlas.schema.runs import Optimum
+from fedatlas.schema.runs import Optimum, write_optimum
 
 #: How far above the true optimum f* may be, where that can be known.
 ACCURACY = 1e-10
 # A restart that gains less than this is the last.
 _GAIN = 1e-12
+
+log = logging.getLogger(__name__)
+
+
+def find_optimum(rows: list[Path], objective: LinearObjective, output: Path) -> None:
+    """Find an objective's optimum on pooled training rows, from the files of all parties."""
+    _, found = solve(read_party_shards(rows).train, objective)
+    write_optimum(found, output)
+    log.info("%s", found)
 
 
 def solve(rows: PartyRows, objective: LinearObjective) -> tuple[np.ndarray, Optimum]:

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -13,8 +13,7 @@ from fedatlas.extensions import describe_place
 from fedatlas.files import canonical_json, date_to_now, require_writable
 from fedatlas.schema.config import DEVICE_VARIABLE, SEEDS_VARIABLE
 from fedatlas.schema.models import read_json
-from fedatlas.schema.objectives import LinearObjective
-from fedatlas.schema.runs import Points, RunSpec, write_optimum
+from fedatlas.schema.runs import Points, RunSpec
 
 log = logging.getLogger(__name__)
 
@@ -35,16 +34,6 @@ _OF_THE_METHOD = {
 }
 
 
-def find_optimum(rows: list[Path], objective: LinearObjective, output: Path) -> None:
-    """Find an objective's optimum on pooled training rows, from the files of all parties."""
-    from fedatlas.federations.vertical.shards import read_party_shards
-    from fedatlas.training.solver import solve
-
-    _, found = solve(read_party_shards(rows).train, objective)
-    write_optimum(found, output)
-    log.info("%s", found)
-
-
 def train_run(
     points: Points,
     results: Path,
@@ -52,42 +41,28 @@ def train_run(
     seeds: Path | None = None,
     checkpoint_every: float | None = None,
 ) -> None:
-    """Train points of an experiment in one process; seeds that have results are not trained again.
+    """Train points of an experiment in one process that reads, compiles and loads once.
+
+    Seeds that have results are not trained again. Before a method trains it is rehearsed, once for
+    its code and options; see `rehearsal`. What is raised names the run that failed.
 
     results: the folder of results, which holds what they read and gets their traces. device: auto,
     cpu, cuda, cuda:N or cuda/M; by default FEDATLAS_DEVICE, or auto. seeds: the folder of results
     of seeds and of checkpoints; by default FEDATLAS_SEEDS, or that below results. checkpoint_every:
     seconds between checkpoints; by default FEDATLAS_CHECKPOINT_EVERY, or 60.
     """
-    shared = os.environ.get(SEEDS_VARIABLE)
-    kept = seeds or (Path(shared) if shared else results / "seeds")
-    train_points(points.specs, results, kept, **_where(device, checkpoint_every))
-    # The clock may have been set back meanwhile.
-    date_to_now(file for pattern in _INPUTS for file in results.glob(pattern))
-
-
-def train_points(
-    specs: Sequence[RunSpec], results: Path, seeds: Path, *, device: str, checkpoint_every: float
-) -> None:
-    """Train runs one after the other, in one process that reads, compiles and loads once.
-
-    Before a method trains it is rehearsed, once for its code and options; see `rehearsal`.
-
-    results: has shards, optima, selections and traces where the workflow keeps them. seeds: the
-    folder of results of seeds; a seed that has one is not trained again, see `seeds`.
-    device, checkpoint_every: see `train`.
-    What is raised names the run that failed; see `naming_run`.
-    """
     from fedatlas.federations.context import open_context
     from fedatlas.training.loop import train
     from fedatlas.training.rehearsal import rehearse_once
-    from fedatlas.training.seeds import SeedPolicy
 
+    device = device or os.environ.get(DEVICE_VARIABLE, "auto")
+    kept = seeds or Path(os.environ.get(SEEDS_VARIABLE) or results / "seeds")
+    policy = _seed_policy(kept, checkpoint_every)
     context, opened = None, ""
-    for number, spec in enumerate(specs, 1):
+    for number, spec in enumerate(points.specs, 1):
         with naming_run(spec.name, device):
             # The last such line says which run a job that was killed was at.
-            log.info("%s: run %d of %d of this job", spec.name, number, len(specs))
+            log.info("%s: run %d of %d of this job", spec.name, number, len(points.specs))
             if spec.tuned_in is not None:
                 selection = results / "experiments" / spec.tuned_in / "selection.json"
                 spec = spec.tuned(read_json(selection))
@@ -100,11 +75,13 @@ def train_points(
             if context is None or opened != shared:
                 context = None  # before the next is read: memory holds one
                 context, opened = open_context(spec, shards, device), shared
+            rehearse_first = partial(rehearse_once, spec, shards, results / "rehearsals")
             train(
-                spec, shards, trace, optima=optima, context=context,
-                seeds=SeedPolicy(seeds, checkpoint_every),
-                before=partial(rehearse_once, spec, shards, results / "rehearsals"),
+                spec, shards, trace,
+                optima=optima, seeds=policy, context=context, before=rehearse_first,
             )  # fmt: skip
+    # The clock may have been set back meanwhile.
+    date_to_now(file for pattern in _INPUTS for file in results.glob(pattern))
 
 
 def train_alone(
@@ -126,7 +103,6 @@ def train_alone(
     """
     from fedatlas.training.loop import train
     from fedatlas.training.rehearsal import rehearse
-    from fedatlas.training.seeds import SeedPolicy
 
     if (tuning is None) != (spec.tuned_in is None):
         raise FedatlasError(
@@ -135,19 +111,19 @@ def train_alone(
         )
     if tuning is not None:
         spec = spec.tuned(read_json(tuning))
-    where = _where(device, checkpoint_every)
-    policy = SeedPolicy(seeds, where["checkpoint_every"]) if seeds else None
-    with naming_run(spec.name, where["device"]):
+    device = device or os.environ.get(DEVICE_VARIABLE, "auto")
+    policy = _seed_policy(seeds, checkpoint_every) if seeds else None
+    with naming_run(spec.name, device):
         rehearse(spec, shards)
-        train(spec, shards, output, optima=optima, device=where["device"], seeds=policy)
+        train(spec, shards, output, optima=optima, device=device, seeds=policy)
 
 
-def _where(device: str | None, checkpoint_every: float | None) -> dict[str, Any]:
-    """Both as they are given, else as the environment says."""
+def _seed_policy(folder: Path, checkpoint_every: float | None) -> Any:
+    from fedatlas.training.seeds import SeedPolicy
+
     if checkpoint_every is None:
         checkpoint_every = float(os.environ.get("FEDATLAS_CHECKPOINT_EVERY", "60"))
-    device = device or os.environ.get(DEVICE_VARIABLE, "auto")
-    return {"device": device, "checkpoint_every": checkpoint_every}
+    return SeedPolicy(folder, checkpoint_every)
 
 
 @contextmanager
