@@ -28,7 +28,6 @@ from fedatlas.theory.theorems import (
     GRADIENT,
     LAST_SQUARED_GRADIENT,
     LAST_SUBOPTIMALITY,
-    QUANTITIES,
     SQUARED_PRIMAL_GRADIENT,
     Bound,
     Course,
@@ -166,14 +165,9 @@ def _constants(
 
 
 def _course(trace: Trace, spec: RunSpec, optimum: float | None) -> Course:
-    if "primal_gradient_norm" in trace:
-        of_end = bounded_values(trace, SQUARED_PRIMAL_GRADIENT)[:, -1]
-        return Course(spec.rounds, {SQUARED_PRIMAL_GRADIENT: float(of_end.mean())})
-    reached = {
-        quantity: float(bounded_values(trace, quantity, optimum)[:, -1].mean())
-        for quantity in QUANTITIES
-        if "gradient" in quantity or "suboptimality" in trace or optimum is not None
-    }
+    def reached(quantity: str) -> float:
+        return float(bounded_values(trace, quantity, optimum)[:, -1].mean())
+
     if spec.partition.kind != "vertical":
         return Course(spec.rounds, reached)
     updates, iterations = (
@@ -195,7 +189,7 @@ def _row(
     bound = theorem.bound
     if bound is not None:
         cost = "round" if course.delays is None else "update_epoch"
-        promised, measured = bound.after(theorem.epochs), course.reached[bound.of]
+        promised, measured = bound.after(theorem.epochs), course.reached(bound.of)
         found |= {
             "bounds": bound.of,
             "cost": cost,

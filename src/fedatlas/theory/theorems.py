@@ -18,13 +18,13 @@ after it all blocks are updated.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from math import inf, isfinite, sqrt
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf, isfinite, nan, sqrt
 
 import numpy as np
 
-from fedatlas.evaluation.levels import Trace, column, diverged, specification
+from fedatlas.evaluation.levels import Trace, column, diverged
 from fedatlas.federations.algorithm import StepBound
 
 #: What theorems bound: means along all rounds so far, and values where a run stands.
@@ -33,29 +33,20 @@ SUBOPTIMALITY, LAST_SUBOPTIMALITY = "sub-optimality", "sub-optimality at the end
 #: Of agents, of the one for whom it is largest.
 LAST_SQUARED_GRADIENT = "squared gradient norm at the end"
 SQUARED_PRIMAL_GRADIENT = "squared norm of ∇Φ"
-QUANTITIES = (
-    SQUARED_GRADIENT, GRADIENT, SUBOPTIMALITY, LAST_SUBOPTIMALITY, LAST_SQUARED_GRADIENT
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Delays:
-    """τ1, τ2 and η1 of a run with q parties; visits: η1, None if it is not known."""
+    """τ1, τ2 and η1 of a run; visits: η1, None if it is not known."""
 
-    parties: int
     reads: float
     communication: float
     visits: float | None = None
 
     @property
     def window(self) -> float:
-        """η1, or its bound; one party updates all blocks at once."""
+        """η1, or its bound."""
         return 2 * self.communication + 1 if self.visits is None else self.visits
-
-    @property
-    def spread(self) -> float:
-        """η2."""
-        return self.communication
 
     @property
     def convex(self) -> float:
@@ -64,8 +55,8 @@ class Delays:
 
     @property
     def nonconvex(self) -> float:
-        """τ of Theorems 4 to 6: the largest of τ1², τ2², η2²."""
-        return max(self.reads, self.communication, self.spread) ** 2
+        """τ of Theorems 4 to 6: the largest of τ1², τ2², η2², which is τ2²."""
+        return max(self.reads, self.communication) ** 2
 
     def epochs(self, iterations: float) -> float:
         """v(t) after so many global iterations, at least."""
@@ -74,13 +65,13 @@ class Delays:
 
 def delays_of(trace: Trace) -> Delays:
     """Read the delays of the seed with the longest ones."""
-    parties, healthy = int(specification(trace)["partition"]["parties"]), ~diverged(trace)
+    healthy = ~diverged(trace)
 
     def longest(name: str) -> float:
         return float(column(trace, name)[healthy, -1].max(initial=0.0))
 
     visits = max(longest("eta_1"), 1.0) if "eta_1" in trace else None
-    return Delays(parties, longest("tau_1"), longest("tau_2"), visits)
+    return Delays(longest("tau_1"), longest("tau_2"), visits)
 
 
 #: Levels that were reached are known no better.
@@ -91,20 +82,20 @@ LEAST = 1e-10
 class Course:
     """The course of a run, in what theorems count.
 
-    rounds: of communication. reached: what of each of `QUANTITIES` was
-    measured at the end. Of parties: dominated_updates, global_iterations (updates of blocks) and
+    rounds: of communication. reached: what of a bounded quantity was measured at the end; inf of a
+    run that diverged. Of parties: dominated_updates, global_iterations (updates of blocks) and
     delays.
     """
 
     rounds: int
-    reached: Mapping[str, float] = field(default_factory=dict)
+    reached: Callable[[str], float] = lambda quantity: nan
     dominated_updates: int = 0
     global_iterations: int = 0
     delays: Delays | None = None
 
     def level(self, quantity: str) -> float:
-        """The level measured at the end; inf of a run that diverged."""
-        return max(self.reached[quantity], LEAST)
+        """The level measured at the end."""
+        return max(self.reached(quantity), LEAST)
 
 
 @dataclass(frozen=True)
