@@ -88,6 +88,25 @@ def _joined(*conditions: str) -> str:
     return ", ".join(filter(None, conditions))
 
 
+def _theorem(
+    name: str,
+    p: _Problem,
+    analysis: Analysis,
+    step: float,
+    printed: bool,
+    lacks: str,
+    epochs: float,
+) -> Theorem:
+    """A theorem as printed, or by its proof."""
+    version, everywhere, note = (
+        (AS_PRINTED, _EVERYWHERE, _NOTES[name]) if printed else (OF_PROOF, "", _NEAR)
+    )
+    lacks = _joined(everywhere, lacks)
+    return theorem(
+        name, analysis, step, epochs, p.smoothness, version=version, lacks=lacks, note=note
+    )
+
+
 # ------------------------------------------------------------------------------------- Theorem 1
 
 
@@ -111,16 +130,8 @@ class _Sgd(Analysis):
 def theorem_1(method: Vfb2Sgd, constants: PartyConstants, course: Course) -> list[Theorem]:
     """VFB²-SGD: as printed for the ε that the run reached, and by its proof."""
     p = _problem(constants, course)
-    proved = theorem(
-        "Theorem 1",
-        _Sgd(p),
-        method.step_size,
-        p.epochs,
-        p.smoothness,
-        version=OF_PROOF,
-        lacks="" if p.smoothness >= 1 else "L_* ≥ 1",
-        note=_NEAR,
-    )
+    lacks = "" if p.smoothness >= 1 else "L_* ≥ 1"
+    proved = _theorem("Theorem 1", p, _Sgd(p), method.step_size, False, lacks, p.epochs)
     return [_printed_theorem_1(method.step_size, p, course), proved]
 
 
@@ -210,19 +221,8 @@ def theorem_2(method: Vfb2Svrg, constants: PartyConstants, course: Course) -> li
         rate = analysis.rate(min(method.step_size, largest_step(analysis.allows)))
         needed = log(0.25) / log1p(-rate) if rate > 0 else inf
         enough = analysis.inner >= needed
-        declared = theorem(
-            "Theorem 2",
-            analysis,
-            method.step_size,
-            loops,
-            p.smoothness,
-            version=AS_PRINTED if printed else OF_PROOF,
-            lacks=_joined(
-                _EVERYWHERE if printed else "",
-                "" if enough else f"v(t) ≥ {needed:.2g} in a loop",
-            ),
-            note=_NOTES["Theorem 2"] if printed else _NEAR,
-        )
+        lacks = "" if enough else f"v(t) ≥ {needed:.2g} in a loop"
+        declared = _theorem("Theorem 2", p, analysis, method.step_size, printed, lacks, loops)
         # A loop shrinks the error to three quarters only if it is long enough.
         found.append(declared if enough or not printed else replace(declared, bound=None))
     return found
@@ -283,15 +283,6 @@ def theorem_3(method: Vfb2Saga, constants: PartyConstants, course: Course) -> li
     """VFB²-SAGA."""
     p = _problem(constants, course)
     return [
-        theorem(
-            "Theorem 3",
-            _Saga(p, printed),
-            method.step_size,
-            p.epochs,
-            p.smoothness,
-            version=AS_PRINTED if printed else OF_PROOF,
-            lacks=_EVERYWHERE if printed else "",
-            note=_NOTES["Theorem 3"] if printed else _NEAR,
-        )
+        _theorem("Theorem 3", p, _Saga(p, printed), method.step_size, printed, "", p.epochs)
         for printed in (True, False)
     ]
