@@ -1,9 +1,9 @@
 """The table of steps: functions that exist and take what rules hand them, modules that exist."""
 
-import inspect
 import re
 from importlib import import_module
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
@@ -22,7 +22,7 @@ def function_of(name):
 def test_a_step_has_a_function_that_takes_what_it_makes_and_code_that_is_there(name):
     step = STEPS[name]
     passed = {"write_explorer": {"output"}, "train_run": set()}.get(name, set(step.makes))
-    assert passed <= set(inspect.signature(function_of(name)).parameters)
+    assert passed <= set(get_type_hints(function_of(name)))
     assert code_digest(*step.code)
 
 

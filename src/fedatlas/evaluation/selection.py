@@ -4,18 +4,15 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.levels import Trace, diverged, reached, specification
 from fedatlas.files import write_text
-from fedatlas.schema.models import Model, read_json
+from fedatlas.schema.models import Model, read_json, validated
 from fedatlas.schema.runs import Candidate, Selection, agreeing, best_candidate, flat
-
-if TYPE_CHECKING:
-    from fedatlas.store.experiment import ExperimentHeading
 
 # Keys of a record that say how a point was chosen.
 _CHOICE = ("selected", "tried", "at_edge", "selected_by_seed")
@@ -103,7 +100,7 @@ def select_points(
     tuning: list[Path],
     selection: Selection,
     tuned: dict[str, TunedRun],
-    heading: "ExperimentHeading",
+    heading: dict[str, Any],
     titles: dict[str, str],
     output: Path,
     joined: Path,
@@ -113,7 +110,12 @@ def select_points(
     tuning: selection records of the experiments in which runs are tuned, in folders of their names.
     tuned: these runs. titles: of all runs.
     """
-    from fedatlas.store.experiment import StoredPoint, join_traces, write_experiment
+    from fedatlas.store.experiment import (
+        ExperimentHeading,
+        StoredPoint,
+        join_traces,
+        write_experiment,
+    )
     from fedatlas.store.trace import read_trace
     from fedatlas.store.trace import tuning as tuning_seeds
 
@@ -130,7 +132,8 @@ def select_points(
     for trace in found:
         run, point = trace.attrs["run"], trace.attrs["point"]
         points.append(StoredPoint(trace, titles[run], record["runs"][run]["selected"] == point))
-    write_experiment(join_traces(heading, points), joined)
+    about = validated(ExperimentHeading, heading, "heading")
+    write_experiment(join_traces(about, points), joined)
     write_text(output, json.dumps(record, indent=2) + "\n")
 
 
