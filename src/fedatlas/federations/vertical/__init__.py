@@ -15,7 +15,6 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.context import FederationContext, SeedRun
-from fedatlas.federations.parts import NumpyArrays
 from fedatlas.federations.vertical.problem import PartyCounters, PartyProblem, UpdateRule
 from fedatlas.schema.federation import FEW, Federation, Sizes, Tiny, format_span
 from fedatlas.schema.network_model import NetworkModel
@@ -75,27 +74,26 @@ class Vertical(Federation):
 class VerticalContext(FederationContext):
     """A sequence of tiny updates, always on the CPU."""
 
-    def _engine(self, files: Sequence[Path]) -> _Rows:
-        return _Rows(files)
+    def _engine(self, files: Sequence[Path]) -> PartyProblem:
+        assert isinstance(self._spec.objective, LinearObjective)
+        return PartyProblem(Vertical.read(files), self._spec.objective)
 
     def _seed_run(self, seed: int) -> SeedRun:
-        from fedatlas.federations.vertical.network import PartyNetwork
-
-        partition, objective = self._spec.partition, self._spec.objective
-        assert isinstance(partition, VerticalPartition)
-        assert isinstance(objective, LinearObjective)
-        data, counters = self.engine.data, PartyCounters()
-        problem = PartyProblem(data, objective)
-        model = self._spec.network or NetworkModel()
-        network = PartyNetwork(data.train, objective, partition.active, model, counters, seed)
+        problem, counters = self.engine, self._spec.federation.counters()
+        network = self._party_network(counters, seed)
         return SeedRun(problem, network, counters, np.zeros(problem.dimension), seeded=True)
 
+    def _party_network(self, counters: Any, seed: int) -> Any:
+        from fedatlas.federations.vertical.network import PartyNetwork
 
-class _Rows(NumpyArrays):
-    """The rows of all parties; problem and network compute on them."""
+        rows, objective = self.engine.rows, self.engine.objective
+        model = self._spec.network or NetworkModel()
+        return PartyNetwork(rows, objective, self._active, model, counters, seed)
 
-    def __init__(self, files: Sequence[Path]) -> None:
-        self.data = Vertical.read(files)
+    @property
+    def _active(self) -> int:
+        assert isinstance(self._spec.partition, VerticalPartition)
+        return self._spec.partition.active
 
 
 class VerticalAlgorithm(Algorithm):

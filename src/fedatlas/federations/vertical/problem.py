@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from fedatlas.arithmetic.objectives import has_two_classes, quality
+from fedatlas.federations.parts import NumpyArrays
 from fedatlas.schema.objectives import LinearObjective
 
 if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep compilers out of that
@@ -56,14 +57,14 @@ class UpdateRule:
     step: BlockStep | None = None
 
 
-class PartyProblem:
+class PartyProblem(NumpyArrays):
     """The oracle that vertical algorithms ask; what it costs is counted by the network."""
 
     def __init__(self, data: PartySamples, objective: LinearObjective) -> None:
         """FedatlasError if labels do not suit the loss."""
         from fedatlas.arithmetic.kernels.formulas import LinearModel
 
-        self.rows = data.train
+        self.rows, self.objective = data.train, objective
         self._model = LinearModel(data.train.features, data.train.label, objective)
         self._test = data.test
         self.dimension = self._model.dimension
