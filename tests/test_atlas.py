@@ -49,15 +49,7 @@ def keep(folder, traces):
 @pytest.fixture
 def opened(tmp_path):
     """Writes traces by place and opens them."""
-    trees = []
-
-    def kept(traces):
-        trees.append(fedatlas.open_atlas(keep(tmp_path / "atlas", traces)))
-        return trees[-1]
-
-    yield kept
-    for tree in trees:
-        tree.close()
+    return lambda traces: fedatlas.open_atlas(keep(tmp_path / "atlas", traces))
 
 
 any_float = st.floats(width=64, allow_nan=True, allow_infinity=True, allow_subnormal=True)
@@ -92,16 +84,16 @@ def traces_of_any_shape(draw):
 def test_traces_come_through_bit_for_bit(tmp_path_factory, traces):
     places = [f"{'ab'[i % 2]}/figure-{i % 2}/run/point-{i}" for i in range(len(traces))]
     own = {place: placed(trace, place) for place, trace in zip(places, traces, strict=True)}
-    with fedatlas.open_atlas(keep(tmp_path_factory.mktemp("atlas"), own)) as atlas:
-        for place, trace in own.items():
-            found = atlas.dataset(place).load()
-            xr.testing.assert_identical(found, trace)
-            for name, values in trace.variables.items():
-                same = found[name].dtype.kind == "O" or found[name].dtype == values.dtype
-                assert same or values.dtype.kind == "U", name
-                if values.dtype.kind == "f":
-                    bits = (each.to_numpy().view(np.int64) for each in (found[name], values))
-                    np.testing.assert_array_equal(*bits)
+    atlas = fedatlas.open_atlas(keep(tmp_path_factory.mktemp("atlas"), own))
+    for place, trace in own.items():
+        found = atlas.dataset(place).load()
+        xr.testing.assert_identical(found, trace)
+        for name, values in trace.variables.items():
+            same = found[name].dtype.kind == "O" or found[name].dtype == values.dtype
+            assert same or values.dtype.kind == "U", name
+            if values.dtype.kind == "f":
+                bits = (each.to_numpy().view(np.int64) for each in (found[name], values))
+                np.testing.assert_array_equal(*bits)
 
 
 PLACES = (
@@ -170,8 +162,8 @@ def test_an_experiment_without_runs_has_a_file_without_points(tmp_path):
     file = write_runs(tmp_path / "none.nc", "ours", "none", {})
     experiment = Experiment(file)
     assert experiment.traces() == {} and experiment.heading.experiment == "none"
-    with fedatlas.open_atlas(tmp_path) as atlas:
-        assert atlas.places() == [] and len(atlas.runs()) == 0
+    atlas = fedatlas.open_atlas(tmp_path)
+    assert atlas.places() == [] and len(atlas.runs()) == 0
 
 
 def test_the_same_traces_give_the_same_bytes(tmp_path):
@@ -189,12 +181,12 @@ def test_no_file_stays_open(opened):
 def test_an_experiment_that_shows_runs_of_another_is_left_out_beside_it(tmp_path):
     runs = {"page": ("FedPAGE", {"only": make_trace(np.ones((1, 2)))})}
     write_runs(tmp_path / "view.nc", "ours", "view", runs, runs_of="owner")
-    with fedatlas.open_atlas(tmp_path) as alone:
-        assert alone.places() == ["ours/view/page/only"] and not alone.shows
+    alone = fedatlas.open_atlas(tmp_path)
+    assert alone.places() == ["ours/view/page/only"] and not alone.shows
     write_runs(tmp_path / "owner.nc", "ours", "owner", runs)
-    with fedatlas.open_atlas(tmp_path) as both:
-        assert both.places() == ["ours/owner/page/only"]
-        assert both.shows == {"view": ["owner/page"]}
+    both = fedatlas.open_atlas(tmp_path)
+    assert both.places() == ["ours/owner/page/only"]
+    assert both.shows == {"view": ["owner/page"]}
 
 
 def test_parts_of_an_experiment_are_one_but_no_trace_is_held_twice(tmp_path):
@@ -202,8 +194,8 @@ def test_parts_of_an_experiment_are_one_but_no_trace_is_held_twice(tmp_path):
     for part, run in enumerate(("page", "avg"), start=1):
         runs = {run: (run, {"only": trace})}
         write_runs(tmp_path / f"made-part{part}.nc", "ours", "made", runs)
-    with fedatlas.open_atlas(tmp_path) as atlas:
-        assert atlas.names("ours/made") == ["page", "avg"]
+    atlas = fedatlas.open_atlas(tmp_path)
+    assert atlas.names("ours/made") == ["page", "avg"]
     write_runs(tmp_path / "again.nc", "ours", "made", {"avg": ("avg", {"only": trace})})
     with pytest.raises(FedatlasError, match=r"part2\.nc: holds ours/made/avg/only, which .*again"):
         fedatlas.open_atlas(tmp_path)
@@ -512,8 +504,8 @@ def test_interpolation_is_by_straight_lines_and_never_beyond(tmp_path_factory, d
     trace["gradient_evaluations"] = ("seed", "record"), spent
     trace = trace.set_coords("gradient_evaluations")
     path = keep(tmp_path_factory.mktemp("atlas"), {PLACES[0]: trace})
-    with fedatlas.open_atlas(path) as atlas:
-        got = fedatlas.interpolate(atlas, "objective", "gradient_evaluations", grid)
+    atlas = fedatlas.open_atlas(path)
+    got = fedatlas.interpolate(atlas, "objective", "gradient_evaluations", grid)
     assert got.dims == ("run", "seed", "cost") and got["cost"].values.tolist() == grid
     for seed in range(seeds):
         expected = [value_by_loop(spent[seed], values[seed], at) for at in grid]

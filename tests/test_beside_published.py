@@ -102,8 +102,8 @@ def falling(records: int, **options) -> xr.Dataset:
 
 def published_table(tmp_path: Path, trace: xr.Dataset, records: int | None = None) -> Path:
     atlas = one_run(tmp_path / "whole", trace)
-    with fedatlas.open_atlas(atlas) as opened:
-        publish(opened, tmp_path / "none", tmp_path / "table", Publication({}, records=records))
+    opened = fedatlas.open_atlas(atlas)
+    publish(opened, tmp_path / "none", tmp_path / "table", Publication({}, records=records))
     return tmp_path / "table"
 
 
@@ -262,11 +262,11 @@ def test_the_shown_experiment_is_comparable_with_published_runs(lab, monkeypatch
         specification=canonical_json(runs[0].model_dump(mode="json"))
     )
     mine = AtlasRun("ours", "project-mine-a9a", "mine", "only", "Mine", True, ours)
-    with fedatlas.open_atlas(ROOT / "published" / "crosspaper") as atlas:
-        others = list(atlas_runs(atlas, experiments=["crosspaper-a9a"]))
-        network = "network(latency=0.02, bandwidth=1e7, gradient=2.8e-6)"
-        for other in others:
-            assert not list(differences(mine, other, "suboptimality", ["bytes", network]))
+    atlas = fedatlas.open_atlas(ROOT / "published" / "crosspaper")
+    others = list(atlas_runs(atlas, experiments=["crosspaper-a9a"]))
+    network = "network(latency=0.02, bandwidth=1e7, gradient=2.8e-6)"
+    for other in others:
+        assert not list(differences(mine, other, "suboptimality", ["bytes", network]))
     assert len(others) == 8
 
 
@@ -310,6 +310,6 @@ def test_other_keys_are_told_likewise(tmp_path):
 
 @pytest.mark.parametrize("folder", sorted((ROOT / "published").iterdir()), ids=lambda it: it.name)
 def test_every_published_run_has_a_specification_of_today(folder):
-    with fedatlas.open_atlas(folder) as atlas:
-        for run in atlas_runs(atlas, all_points=True):
-            validated(RunSpec, json.loads(run.trace.attrs["specification"]), run.name)
+    atlas = fedatlas.open_atlas(folder)
+    for run in atlas_runs(atlas, all_points=True):
+        validated(RunSpec, json.loads(run.trace.attrs["specification"]), run.name)

@@ -216,8 +216,8 @@ def state(page) -> dict[str, list[str]]:
 
 
 def trace_at(written: Path, place: str) -> xr.Dataset:
-    with open_atlas(written.with_name("atlas")) as atlas:
-        return atlas.dataset(place).load()
+    atlas = open_atlas(written.with_name("atlas"))
+    return atlas.dataset(place).load()
 
 
 def at_equal_cost(costs: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -350,8 +350,8 @@ def test_published_folders_are_shown_together(open_page, tmp_path, monkeypatch):
         own = [one for one in CLAIMS if one.claim.startswith(experiment)]
         write_claims(judged / "claims.csv", own)
         options = Publication({}, records=10, experiments=[experiment])
-        with open_atlas(atlas) as opened:
-            publish(opened, judged.parent, snapshots / experiment, options)
+        opened = open_atlas(atlas)
+        publish(opened, judged.parent, snapshots / experiment, options)
     written = tmp_path / "explorer.html"
     write_page(snapshots, sorted(snapshots.glob("*/verdicts.csv")), written)
     page = open_page(file=written)

@@ -59,14 +59,14 @@ def printed(*arguments) -> str:
 
 
 def exported(atlas: Path, output: Path) -> Path:
-    with fedatlas.open_atlas(atlas) as opened:
-        export_table(opened, opened.places(), output, LICENCES)
+    opened = fedatlas.open_atlas(atlas)
+    export_table(opened, opened.places(), output, LICENCES)
     return output
 
 
 def snapshot(atlas: Path, output: Path, records: int = 40) -> Path:
-    with fedatlas.open_atlas(atlas) as opened:
-        publish(opened, atlas / "experiments", output, Publication(LICENCES, records=records))
+    opened = fedatlas.open_atlas(atlas)
+    publish(opened, atlas / "experiments", output, Publication(LICENCES, records=records))
     return output
 
 
@@ -143,10 +143,10 @@ def test_a_thinned_run_is_near_what_it_was_and_says_so(tmp_path):
     trace = problem(noisy_trace(0.97, records=300, seeds=4))
     atlas = one_run(tmp_path / "atlas", trace)
     thin_one = snapshot(atlas, tmp_path / "thin")
-    with fedatlas.open_atlas(thin_one) as opened:
-        found = opened.dataset("ours/ours-a/page/only").load()
-        assert opened.attrs["thinned"].startswith("lossy: at most 40 records of each trace")
-        assert opened.attributes("ours/ours-a")["licence"] == "CC BY 4.0"
+    opened = fedatlas.open_atlas(thin_one)
+    found = opened.dataset("ours/ours-a/page/only").load()
+    assert opened.attrs["thinned"].startswith("lossy: at most 40 records of each trace")
+    assert opened.attributes("ours/ours-a")["licence"] == "CC BY 4.0"
     kept = thinned(trace, 40)
     assert found.attrs["thinned"] == f"{kept.sizes['record']} of 300 records"
     assert found["seed"].to_numpy().tolist() == [0, 1, 2, 3]
@@ -182,10 +182,10 @@ def results(tmp_path) -> Path:
 
 
 def published(results: Path, output: Path, **options) -> list[Path]:
-    with fedatlas.open_atlas(results) as atlas:
-        cited = read_citation(ROOT / "CITATION.cff")
-        declared = Publication(LICENCES, citation=cited, published=DAY, **options)
-        return publish(atlas, results / "experiments", output, declared)
+    atlas = fedatlas.open_atlas(results)
+    cited = read_citation(ROOT / "CITATION.cff")
+    declared = Publication(LICENCES, citation=cited, published=DAY, **options)
+    return publish(atlas, results / "experiments", output, declared)
 
 
 def test_a_folder_holds_traces_verdicts_selections_and_their_checksums(results, tmp_path):
@@ -199,12 +199,12 @@ def test_a_folder_holds_traces_verdicts_selections_and_their_checksums(results, 
     checked = subprocess.run(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=folder)
     assert checked.returncode == 0
     assert read_verdicts(folder / "verdicts.csv") == every_outcome("demo-a")
-    with fedatlas.open_atlas(folder) as atlas:
-        assert atlas.runs()[["run", "point", "selected"]].to_numpy().tolist() == [
-            ["page", "step-2", True],
-            ["avg", "only", True],
-        ]
-        assert atlas.sel("demo-a", "page").sizes["record"] <= 40
+    atlas = fedatlas.open_atlas(folder)
+    assert atlas.runs()[["run", "point", "selected"]].to_numpy().tolist() == [
+        ["page", "step-2", True],
+        ["avg", "only", True],
+    ]
+    assert atlas.sel("demo-a", "page").sizes["record"] <= 40
     # The same results give the same bytes, and what was published is replaced.
     before = {file: file.read_bytes() for file in files}
     published(results, folder)
@@ -224,14 +224,11 @@ def test_a_clone_of_git_for_windows_keeps_the_bytes(results, tmp_path):
 
 def test_a_whole_folder_keeps_all(results, tmp_path):
     published(results, tmp_path / "whole", records=None, all_points=True)
-    with (
-        fedatlas.open_atlas(results) as first,
-        fedatlas.open_atlas(tmp_path / "whole") as second,
-    ):
-        places = first.places()
-        assert second.places() == places and len(places) == 3
-        for place in places:
-            xr.testing.assert_identical(*(one.dataset(place).load() for one in (first, second)))
+    first, second = fedatlas.open_atlas(results), fedatlas.open_atlas(tmp_path / "whole")
+    places = first.places()
+    assert second.places() == places and len(places) == 3
+    for place in places:
+        xr.testing.assert_identical(*(one.dataset(place).load() for one in (first, second)))
 
 
 def test_the_crate_describes_every_file(results, tmp_path):
@@ -251,7 +248,6 @@ def test_the_crate_describes_every_file(results, tmp_path):
     }
     assert columns["bytes_up"] == "byte" and columns["gradient_norm"] == "1"
     assert "demo-a" in described["selections/demo-a.json"]["description"]
-    assert int(described["SHA256SUMS"]["contentSize"]) == (folder / "SHA256SUMS").stat().st_size
     # What roc-validator requires of software.
     program = crate.get("#fedatlas")
     assert program["version"] == fedatlas.__version__ and program["url"]
@@ -325,8 +321,8 @@ def test_large_tables_are_divided_and_too_large_ones_refused(results, tmp_path, 
     published(results, tmp_path / "small", all_points=True)
     parts = sorted(file.name for file in (tmp_path / "small").glob("*.nc"))
     assert parts == ["demo-a-part1.nc", "demo-a-part2.nc", "demo-b.nc"]
-    with fedatlas.open_atlas(tmp_path / "small") as atlas:
-        assert len(atlas.runs()) == 3
+    atlas = fedatlas.open_atlas(tmp_path / "small")
+    assert len(atlas.runs()) == 3
     monkeypatch.setattr(publishing, "MOST_BYTES", 2_000)
     with pytest.raises(FedatlasError, match=r"demo-a.*more than 2000; keep fewer \(--records\)"):
         published(results, tmp_path / "small")
@@ -436,13 +432,13 @@ def test_the_explorer_refuses_changed_verdicts_of_a_published_folder(results, tm
 def test_a_folder_of_published_folders_is_one_atlas(results, tmp_path):
     published(results, tmp_path / "all" / "first", experiments=["demo-a"])
     published(results, tmp_path / "all" / "second", experiments=["demo-b"], records=10)
-    with fedatlas.open_atlas(tmp_path / "all") as both:
-        assert both.names("ours") == ["demo-a", "demo-b"]
-        assert all(f"at most {most} records" in both.attrs["thinned"] for most in (40, 10))
-        for name in ("first", "second"):
-            with fedatlas.open_atlas(tmp_path / "all" / name) as one:
-                (place,) = one.places()
-                xr.testing.assert_identical(*(each.dataset(place).load() for each in (both, one)))
+    both = fedatlas.open_atlas(tmp_path / "all")
+    assert both.names("ours") == ["demo-a", "demo-b"]
+    assert all(f"at most {most} records" in both.attrs["thinned"] for most in (40, 10))
+    for name in ("first", "second"):
+        one = fedatlas.open_atlas(tmp_path / "all" / name)
+        (place,) = one.places()
+        xr.testing.assert_identical(*(each.dataset(place).load() for each in (both, one)))
     found = fedatlas.compare(tmp_path / "all", "gradient_norm", "bytes", 0.5)
     assert found.dataset["experiment"].to_numpy().tolist() == ["demo-a", "demo-b"]
     shutil.copy(tmp_path / "all/first/demo-a.nc", tmp_path / "all/second/demo-b.nc")
@@ -672,8 +668,8 @@ def test_stale_runs_of_a_results_folder_are_marked_and_not_published_unasked(con
         printed("publish", "results", "out", *own)
     assert not Path("out").exists()
     printed("publish", "results", "out", "--stale", *own)
-    with fedatlas.open_atlas("out") as atlas:
-        assert atlas.runs().set_index("run")["title"]["fedavg"].endswith(" (stale)")
+    atlas = fedatlas.open_atlas("out")
+    assert atlas.runs().set_index("run")["title"]["fedavg"].endswith(" (stale)")
     assert "(stale)" in printed("compare", "out", *asked)
 
 

@@ -357,8 +357,8 @@ def test_an_experiments_file_keeps_all_seeds_and_steps_read_the_judged_ones(tmp_
     runs = {"first": ("t", {"p": tuned([0.1, 0.2, 0.3], [2], point="p")})}
     file = write_runs(tmp_path / "traces.nc", "paper", "paper-figure", runs)
     assert read_runs(file)["first"]["p"]["seed"].values.tolist() == [0, 1]
-    with open_atlas(file) as atlas:
-        assert atlas.dataset("paper/paper-figure/first/p")["seed"].values.tolist() == [0, 1, 2]
-        (shown,) = atlas_runs(atlas)
-        assert shown.trace["seed"].values.tolist() == [0, 1]
-        assert shown.trace["gradient_norm"].values[:, -1].tolist() == [0.1, 0.2]
+    atlas = open_atlas(file)
+    assert atlas.dataset("paper/paper-figure/first/p")["seed"].values.tolist() == [0, 1, 2]
+    (shown,) = atlas_runs(atlas)
+    assert shown.trace["seed"].values.tolist() == [0, 1]
+    assert shown.trace["gradient_norm"].values[:, -1].tolist() == [0.1, 0.2]

@@ -63,41 +63,41 @@ def test_a_second_run_does_nothing(finished):
 def test_all_traces_are_in_the_atlas_and_nothing_else(finished):
     traces = sorted((finished.results / "experiments").glob("*/traces/*/*.nc"))
     assert len(traces) == 4 + 3
-    with fedatlas.open_atlas(finished.folder / ATLAS) as atlas:
-        leaves = {node.path: node for node in atlas.to_datatree().subtree if node.has_data}
-        assert len(leaves) == len(traces)
-        for file in traces:
-            trace = read_trace(file)
-            experiment, run, point = file.parts[-4], file.parts[-2], file.stem
-            node = leaves[f"/{trace.attrs['paper']}/{experiment}/{run}/{point}"]
-            xr.testing.assert_identical(node.to_dataset().load(), trace)
+    atlas = fedatlas.open_atlas(finished.folder / ATLAS)
+    leaves = {node.path: node for node in atlas.to_datatree().subtree if node.has_data}
+    assert len(leaves) == len(traces)
+    for file in traces:
+        trace = read_trace(file)
+        experiment, run, point = file.parts[-4], file.parts[-2], file.stem
+        node = leaves[f"/{trace.attrs['paper']}/{experiment}/{run}/{point}"]
+        xr.testing.assert_identical(node.to_dataset().load(), trace)
 
 
 def test_all_kinds_of_partitions_have_one_optimum_and_start_from_one_objective(finished):
-    with fedatlas.open_atlas(finished.folder / ATLAS) as atlas:
-        runs = [atlas[f"/ours/demo-across/{run}/only"] for run in ("fedavg", "tdcd", "svrg")]
-        optima = {node.attrs["optima"] for node in runs}
-        assert len(optima) == 1
-        best = json.loads(optima.pop())
-        for node in runs:
-            np.testing.assert_allclose(node["objective"][:, 0], np.log(2), rtol=1e-12)
-            assert node["suboptimality"][0, 0] == node["objective"][0, 0] - best["0"]
+    atlas = fedatlas.open_atlas(finished.folder / ATLAS)
+    runs = [atlas[f"/ours/demo-across/{run}/only"] for run in ("fedavg", "tdcd", "svrg")]
+    optima = {node.attrs["optima"] for node in runs}
+    assert len(optima) == 1
+    best = json.loads(optima.pop())
+    for node in runs:
+        np.testing.assert_allclose(node["objective"][:, 0], np.log(2), rtol=1e-12)
+        assert node["suboptimality"][0, 0] == node["objective"][0, 0] - best["0"]
     assert len(list((finished.results / "optima").rglob("*.json"))) == 1
 
 
 def test_runs_are_compared_by_what_they_spend(finished):
-    with fedatlas.open_atlas(finished.folder / ATLAS) as atlas:
-        found = fedatlas.compare(atlas, "suboptimality", ["exchanges", "bytes"], target=0.5).dataset
-        assert set(found["title"].values) >= {"FedAvg", "TDCD", "VFB²-SVRG"}
-        trace = read_trace(
-            finished.results / "experiments" / "demo-across" / "traces" / "tdcd" / "only.nc"
-        )
-        # Every seed first passes the target between its first two records, on a line of logarithms.
-        first, second = trace["suboptimality"].values[:, :2].T
-        assert (first > 0.5).all() and (second < 0.5).all()
-        share = np.log(first / 0.5) / np.log(first / second)
-        tdcd = found.sel(cost="exchanges").isel(run=list(found["title"].values).index("TDCD"))
-        np.testing.assert_allclose(tdcd["cost_to_target"], share * trace["round"].values[:, 1])
+    atlas = fedatlas.open_atlas(finished.folder / ATLAS)
+    found = fedatlas.compare(atlas, "suboptimality", ["exchanges", "bytes"], target=0.5).dataset
+    assert set(found["title"].values) >= {"FedAvg", "TDCD", "VFB²-SVRG"}
+    trace = read_trace(
+        finished.results / "experiments" / "demo-across" / "traces" / "tdcd" / "only.nc"
+    )
+    # Every seed first passes the target between its first two records, on a line of logarithms.
+    first, second = trace["suboptimality"].values[:, :2].T
+    assert (first > 0.5).all() and (second < 0.5).all()
+    share = np.log(first / 0.5) / np.log(first / second)
+    tdcd = found.sel(cost="exchanges").isel(run=list(found["title"].values).index("TDCD"))
+    np.testing.assert_allclose(tdcd["cost_to_target"], share * trace["round"].values[:, 1])
 
 
 def test_another_title_is_written_anew_and_nothing_is_trained(workflow):
@@ -116,8 +116,8 @@ def test_the_atlas_keeps_what_is_no_longer_selected(workflow):
     only = ("all", "--config", 'experiments=["demo-small"]')
     outcome = workflow.run(*only)
     assert outcome.returncode == 0, outcome.stderr
-    with fedatlas.open_atlas(workflow.folder / ATLAS) as atlas:
-        assert len(list(atlas_runs(atlas))) == 3 + 3
+    atlas = fedatlas.open_atlas(workflow.folder / ATLAS)
+    assert len(list(atlas_runs(atlas))) == 3 + 3
     page = (workflow.folder / PAGES[0]).read_text(encoding="utf-8")
     assert "demo-across" in page
     # An edit makes what is kept stale, and nothing else.

@@ -15,8 +15,8 @@ latencies = [1e-4, 1e-3, 1e-2, 1e-1, 1.0]
 networks = [f"network(latency={one}, bandwidth=1e6, gradient=6e-6)" for one in latencies]
 methods = ["fedavg", "scaffold", "fedpage", "gradient-tracking", "tdcd"]
 
-with fedatlas.open_atlas("results") as atlas:
-    traces = {method: atlas.sel("demo-crosspaper", method).load() for method in methods}
+atlas = fedatlas.open_atlas("results")
+traces = {method: atlas.sel("demo-crosspaper", method).load() for method in methods}
 
 
 def seconds(trace, network):

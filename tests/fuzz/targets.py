@@ -520,8 +520,8 @@ def atlas(folder: Path, hostile: bool = False) -> Case:
     path = folder / "ours-a.nc"
 
     def read() -> int:
-        with open_atlas(path) as tree:
-            return len([run.trace.load() for run in atlas_runs(tree, all_points=True)])
+        tree = open_atlas(path)
+        return len([run.trace.load() for run in atlas_runs(tree, all_points=True)])
 
     return _of_netcdf(path, read, hostile)
 

@@ -157,9 +157,9 @@ def cost_tables(experiments: Sequence[SelectedExperiment], results: Path) -> Ite
     yield "### Cost to a target"
     yield paragraph(_EXPLAINED)
     for experiment in compared:
-        with open_atlas(results / "experiments" / experiment.name / TRACES) as atlas:
-            for measurement, target, declared in _targets(experiment, atlas):
-                yield from _table(experiment, atlas, measurement, target, declared)
+        atlas = open_atlas(results / "experiments" / experiment.name / TRACES)
+        for measurement, target, declared in _targets(experiment, atlas):
+            yield from _table(experiment, atlas, measurement, target, declared)
 
 
 def _targets(experiment: SelectedExperiment, atlas: Atlas) -> Iterator[tuple[str, float, bool]]:

@@ -179,8 +179,8 @@ class Atlas(Mapping[str, xr.DataTree]):
         only, so that `median("seed")` keeps them; `fedatlas.along` puts seeds whose costs differ on
         one axis. FedatlasError for an experiment, run or point that is not there.
 
-        >>> with fedatlas.open_atlas(ATLAS) as atlas:
-        ...     trace = atlas.sel("fedpage-first", "page").load()
+        >>> atlas = fedatlas.open_atlas(ATLAS)
+        >>> trace = atlas.sel("fedpage-first", "page").load()
         >>> trace.gradient_norm.dims, trace.bytes.dims, trace["round"].dims
         (('seed', 'record'), ('seed', 'record'), ('record',))
         >>> lines = trace.gradient_norm.plot.line(x="bytes", hue="seed", yscale="log")
@@ -198,15 +198,6 @@ class Atlas(Mapping[str, xr.DataTree]):
     def __repr__(self) -> str:
         told = [f"{paper}: {', '.join(self.names(paper))}" for paper in self]
         return printable("\n".join([f"atlas {self.path}", *told]))
-
-    def __enter__(self) -> "Atlas":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Do nothing: no file stays open. For code that closes what it opens."""
 
 
 def open_atlas(path: Path | str, *, plan: Plan | None = None) -> Atlas:

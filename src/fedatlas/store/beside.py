@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from contextlib import suppress
+from functools import lru_cache
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -194,25 +195,10 @@ def completed(run: AtlasRun) -> dict[str, Any]:
 @lru_cache(maxsize=256)
 def _completed(recorded: str) -> dict[str, Any]:
     declared: dict[str, Any] = json.loads(recorded)
-    return declared | {
-        name: _filled(part, declared[name]) for name, part in _PARTS.items() if name in declared
-    }
-
-
-def _filled(part: TypeAdapter[Any], declared: Any) -> Any:
-    try:
-        return part.dump_python(part.validate_python(declared), mode="json")
-    except ValidationError:
-        return declared
-
-
-def specification_today(run: AtlasRun) -> RunSpec | str:
-    """The run's specification; where it is of another version, the keys at fault."""
-    try:
-        return RunSpec.model_validate_json(run.trace.attrs["specification"])
-    except ValidationError as error:
-        keys = (".".join(map(str, item["loc"])) for item in error.errors())
-        return ", ".join(dict.fromkeys(keys))
+    for name, part in _PARTS.items():
+        with suppress(ValidationError, KeyError):
+            declared[name] = part.dump_python(part.validate_python(declared[name]), mode="json")
+    return declared
 
 
 def notes(
@@ -223,14 +209,13 @@ def notes(
     own, other: the atlases that hold them.
     """
     told: dict[str, list[str]] = {}
-    our_tried, their_tried = Tried(own), Tried(other)
-    ours = {points for run in mine if (points := our_tried.points(run))}
+    ours = {points for run in mine if (points := tried_points(own, run))}
     for run in published:
         found = [*_code(run), *_versions(mine, run)]
         if "thinned" in run.trace.attrs:
             kept = run.trace.attrs["thinned"]
             found.append(f"{kept} are kept; costs are read off lines between them")
-        found += [*_seeds(mine, run), *_tuning(ours, their_tried.points(run))]
+        found += [*_seeds(mine, run), *_tuning(ours, tried_points(other, run))]
         for note in found:
             told.setdefault(note, []).append(f"{run.experiment}/{run.run}")
     for note, runs in told.items():
@@ -246,19 +231,18 @@ def notes(
 
 def _code(run: AtlasRun) -> Iterator[str]:
     published = str(run.trace.attrs.get("source_digest", "unknown"))[:_DIGITS]
-    spec = specification_today(run)
-    if isinstance(spec, str):
+    try:
+        spec = RunSpec.model_validate_json(run.trace.attrs["specification"])
+    except ValidationError as error:
+        keys = dict.fromkeys(".".join(map(str, item["loc"])) for item in error.errors())
         yield (
             f"published by code {published}; its specification is of another version of fedatlas "
-            f"than is installed here ({spec})"
+            f"than is installed here ({', '.join(keys)})"
         )
         return
-    missing = _missing(spec)
-    if missing:
+    if missing := _missing(spec):
         yield f"published by code {published}; its {missing} is not installed here"
-        return
-    here = code_digest(*spec.code)[:_DIGITS]
-    if here != published:
+    elif (here := code_digest(*spec.code)[:_DIGITS]) != published:
         yield f"published by other code ({published}) than is installed here ({here})"
 
 
@@ -318,43 +302,28 @@ def _told_points(points: int) -> str:
     return "one point" if points == 1 else f"best of {points} points"
 
 
-class Tried:
-    """Numbers of points that were tried, of the runs of an atlas."""
+def tried_points(atlas: Atlas, run: AtlasRun) -> int | None:
+    """How many points of a run were tried; None if nothing says it.
 
-    def __init__(self, atlas: Atlas) -> None:
-        self._atlas = atlas
-        self._record = cache(self._read)
-
-    def points(self, run: AtlasRun) -> int | None:
-        """How many; None if nothing says it.
-
-        By the record of the selection, of results or published, as a run that is tuned elsewhere
-        has one point here. Without a record, the points that are there.
-        """
-        entry = self._record(run.experiment).get(run.run)
+    By the record of the selection, of results or published, as a run that is tuned elsewhere has
+    one point here. Without a record, the points that are there.
+    """
+    folder = atlas.path if atlas.path.is_dir() else atlas.path.parent
+    results = atlas.path if atlas.path.is_dir() else atlas.path.resolve().parent.parent
+    name = f"selections/{run.experiment}.json"
+    own = results / "experiments" / run.experiment / "selection.json"
+    for file in (own, folder / name, *sorted(folder.glob(f"*/{name}"))):
+        entry = _record(file).get(run.run) if file.is_file() else None
         if entry is not None:
             return int(entry.get("tried", len(entry.get("candidates", ())))) or None
-        there = len(self._atlas.names(f"{run.paper}/{run.experiment}/{run.run}"))
-        return None if run.point == "tuned" else there
+    there = len(atlas.names(f"{run.paper}/{run.experiment}/{run.run}"))
+    return None if run.point == "tuned" else there
 
-    def _read(self, experiment: str) -> Mapping[str, Any]:
-        """The runs of an experiment's record; empty if there is none that can be read."""
-        for file in _record_files(self._atlas.path, experiment):
-            if file.is_file():
-                try:
-                    runs: Mapping[str, Any] = read_json(file)["runs"]
-                except (FedatlasError, KeyError, TypeError):
-                    continue
-                return runs
+
+def _record(file: Path) -> Mapping[str, Any]:
+    """The runs of a record of a selection; empty if it cannot be read."""
+    try:
+        runs: Mapping[str, Any] = read_json(file)["runs"]
+    except (FedatlasError, KeyError, TypeError):
         return {}
-
-
-def _record_files(path: Path, experiment: str) -> list[Path]:
-    """Where the record may lie, of results, their atlas, or one or several published folders."""
-    folder = path if path.is_dir() else path.parent
-    results = path if path.is_dir() else path.resolve().parent.parent
-    return [
-        results / "experiments" / experiment / "selection.json",
-        folder / "selections" / f"{experiment}.json",
-        *sorted(folder.glob(f"*/selections/{experiment}.json")),
-    ]
+    return runs

@@ -3,7 +3,6 @@
 import subprocess
 from collections.abc import Iterator, Mapping
 from datetime import date
-from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.files import file_digest
 from fedatlas.schema.models import read_json, read_yaml
 from fedatlas.store.experiment import SUFFIX, Experiment
-from fedatlas.store.netcdf import SUMS, size_of_sums
+from fedatlas.store.netcdf import SUMS
 from fedatlas.store.trace import NUMBERS
 
 _NAME = "ro-crate-metadata.json"
@@ -60,7 +59,6 @@ def describe_folder(
         crate.root_dataset["author"] = authors if len(authors) > 1 else authors[0]
     programs = _programs(crate, citation, commit)
     crate.root_dataset["mentions"] = [crate.add(program) for program in programs]
-    columns: dict[str, ContextEntity] = {}
     files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
     for file in files:
         about = {
@@ -70,15 +68,9 @@ def describe_folder(
         }
         entity = crate.add_file(file, file.relative_to(folder).as_posix(), properties=about)
         if file.suffix == SUFFIX:
-            entity["variableMeasured"] = _columns(crate, file, columns)
-    listed = [*(file.relative_to(folder).as_posix() for file in files), crate.metadata.id]
-    sums = {
-        "name": SUMS,
-        "description": "SHA-256 of every other file",
-        "encodingFormat": "text/plain",
-        "contentSize": str(size_of_sums(listed)),
-    }
-    crate.add_file(folder / SUMS, SUMS, properties=sums)
+            entity["variableMeasured"] = [_column(crate, name) for name in _numbers(file)]
+    sums = {"description": "SHA-256 of every other file", "encodingFormat": "text/plain"}
+    crate.add_file(folder / SUMS, SUMS, properties={"name": SUMS} | sums)
     crate.metadata.write(folder)
 
 
@@ -106,7 +98,7 @@ def _programs(crate: ROCrate, citation: Mapping[str, Any], commit: str) -> Itera
         "name": "fedatlas",
         "version": __version__,
         "softwareVersion": __version__,
-        "url": _address() or told,
+        "url": told,
     }
     yield ContextEntity(crate, _PROGRAM, package)
     if commit:
@@ -120,17 +112,6 @@ def _programs(crate: ROCrate, citation: Mapping[str, Any], commit: str) -> Itera
         yield ContextEntity(crate, "#repository", repository)
 
 
-def _address() -> str:
-    """Where the installed package says that it is found; empty if it does not."""
-    try:
-        declared = metadata("fedatlas")
-    except PackageNotFoundError:
-        return ""
-    # "Repository, https://…"
-    labelled = (one.rpartition(", ")[2] for one in declared.get_all("Project-URL", []))
-    return next(labelled, "")
-
-
 def _author(crate: ROCrate, declared: dict[str, str]) -> ContextEntity:
     """A person has a family name, a group or institution a name."""
     if "name" in declared:
@@ -142,22 +123,18 @@ def _author(crate: ROCrate, declared: dict[str, str]) -> ContextEntity:
     return Person(crate, identifier, {"name": name})
 
 
-def _columns(crate: ROCrate, file: Path, known: dict[str, ContextEntity]) -> list[ContextEntity]:
-    """Costs and measurements in a file; those of one name are one entity."""
-    found = []
-    data = Experiment(file).data
-    for name in filter(data.__contains__, NUMBERS):
-        described = data[name].attrs
-        if name not in known:
-            about = {
-                "@type": "PropertyValue",
-                "name": name,
-                "description": described["long_name"],
-                "unitText": described["units"],
-            }
-            known[name] = crate.add(ContextEntity(crate, f"#column-{name}", about))
-        found.append(known[name])
-    return found
+def _numbers(file: Path) -> list[str]:
+    """Costs and measurements in a file of runs."""
+    points = [point for own in Experiment(file).points.values() for point in own.values()]
+    held = {name for point in points for name in point.numbers.split()}
+    return [name for name in NUMBERS if name in held]
+
+
+def _column(crate: ROCrate, name: str) -> ContextEntity:
+    """A cost or measurement; the crate has one entity for it."""
+    long_name, units, *_ = NUMBERS[name]
+    about = {"@type": "PropertyValue", "name": name, "description": long_name, "unitText": units}
+    return crate.add(ContextEntity(crate, f"#column-{name}", about))
 
 
 #: Stands in a new project's file where something is to be filled in.
@@ -177,30 +154,18 @@ def read_citation(path: Path) -> Mapping[str, Any]:
     return {} if BLANK in str(declared) else declared
 
 
-# What decides results, where it is not in the repository yet.
-_CODE = (".py", ".yaml", ".yml", ".smk")
+# What decides results; published folders hold none of it.
+_CODE = (":/*.py", ":/*.yaml", ":/*.yml", ":/*.smk", ":/*.toml", ":/*.txt")
 
 
 def revision(folder: Path) -> str:
-    """The commit of the repository in which a folder lies, and whether it was changed since.
+    """The commit of the repository in which a folder lies, and whether code was changed since.
 
-    Empty if it lies in none. Changes of published folders do not count: they hold no code, and
-    publishing writes them.
+    Empty if it lies in none.
     """
     commit = _git(folder, "rev-parse", "HEAD").strip()
-    if not commit:
-        return ""
-    top = Path(_git(folder, "rev-parse", "--show-toplevel").strip())
-    entries = _git(folder, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all")
-    changed = any(
-        (state != "??" or name.endswith(_CODE)) and not _is_published(top, Path(name))
-        for state, name in ((entry[:2], entry[3:]) for entry in entries.split("\0") if entry)
-    )
-    return f"{commit} and uncommitted changes" if changed else commit
-
-
-def _is_published(top: Path, name: Path) -> bool:
-    return any((top / above / SUMS).is_file() for above in name.parents[:-1])
+    changed = _git(folder, "status", "--porcelain", "--untracked-files=all", "--", *_CODE)
+    return f"{commit} and uncommitted changes" if commit and changed else commit
 
 
 def _git(folder: Path, *arguments: str) -> str:

@@ -143,17 +143,8 @@ _LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 def write_sums(folder: Path) -> None:
     """List all files below the folder."""
     files = sorted(file for file in folder.rglob("*") if file.is_file() and file.name != SUMS)
-    lines = [_line(file_digest(file), file.relative_to(folder).as_posix()) for file in files]
+    lines = [f"{file_digest(file)}  {file.relative_to(folder).as_posix()}\n" for file in files]
     write_text(folder / SUMS, "".join(lines))
-
-
-def size_of_sums(names: Iterable[str]) -> int:
-    """How many bytes a list of these files has."""
-    return sum(len(_line("0" * 64, name).encode()) for name in names)
-
-
-def _line(digest: str, name: str) -> str:
-    return f"{digest}  {name}\n"
 
 
 def check_sums(folder: Path, files: Iterable[Path], suffix: str = "") -> None:

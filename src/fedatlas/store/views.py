@@ -37,8 +37,8 @@ def along(trace: xr.Dataset, cost: str) -> xr.Dataset:
     straight line. Other costs are variables, which `median("seed")` keeps. A diverged seed is NaN.
     FedatlasError for a cost that the trace does not count.
 
-    >>> with fedatlas.open_atlas(ATLAS) as atlas:
-    ...     seeds = fedatlas.along(atlas.sel("fedpage-first", "page"), "bytes")
+    >>> atlas = fedatlas.open_atlas(ATLAS)
+    >>> seeds = fedatlas.along(atlas.sel("fedpage-first", "page"), "bytes")
     >>> median = seeds.median("seed")
     >>> at = median.interp(cost=1e5)
     >>> round(float(at.gradient_norm), 3), round(float(at["round"]))
