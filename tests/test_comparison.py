@@ -22,7 +22,6 @@ from fedatlas.evaluation.comparison import (
     seeds_needed,
     sign_p,
     together,
-    together_of,
 )
 from fedatlas.schema.claims import OUTCOMES, CaseOutcome, Effect
 
@@ -215,10 +214,10 @@ def test_that_any_case_is_contradicted_is_asked_of_every_case():
         return CaseOutcome("[case]", outcome, "", effect)
 
     tied = [case("undecided", None)] * 5
-    assert together_of([*tied, case("contradicted", 1 / 64)]) == "undecided"
-    assert together_of([*tied, case("contradicted", 1 / 512)]) == "contradicted"
-    assert together_of([*tied, CaseOutcome("[case]", "contradicted", "")]) == "contradicted"
-    assert together_of([case("reproduced", 1 / 64)] * 2) == "reproduced"
+    assert together([*tied, case("contradicted", 1 / 64)]) == "undecided"
+    assert together([*tied, case("contradicted", 1 / 512)]) == "contradicted"
+    assert together([*tied, CaseOutcome("[case]", "contradicted", "")]) == "contradicted"
+    assert together([case("reproduced", 1 / 64)] * 2) == "reproduced"
 
 
 def test_holm_by_hand():
@@ -287,7 +286,8 @@ def test_seeds_that_are_lost_or_share_rows_are_planned_for():
     ],
 )
 def test_a_claim_from_its_cases(outcomes, cases, expected):
-    assert together(outcomes, cases) == expected
+    found = [CaseOutcome("", outcome, "") for outcome in outcomes]
+    assert together(found, cases) == expected
 
 
 def test_the_documentation_explains_every_outcome():

@@ -8,7 +8,7 @@ that make 95 %. docs/verdicts.md shows how often the rule errs.
 Differences are advantages: positive in favour of the claim.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
@@ -203,7 +203,7 @@ def seeds_needed(
     finite = gaps[np.isfinite(gaps)]
     if len(finite) < 2:
         return None
-    middle, spread = _median(np.sort(finite)), max(float(np.std(finite, ddof=1)), ROUNDING)
+    middle, spread = _median(finite), max(float(np.std(finite, ddof=1)), ROUNDING)
 
     best, kept = float(np.mean(np.isposinf(gaps))), len(finite) / len(gaps)
 
@@ -238,21 +238,28 @@ def _plans(confidence: float) -> tuple[np.ndarray, np.ndarray]:
     return seeds, seeds - np.array([_outside(int(number), confidence) for number in seeds])
 
 
-def together(outcomes: Iterable[Outcome], cases: Quantifier = "all") -> Outcome:
+def together(found: Sequence[CaseOutcome], cases: Quantifier = "all") -> Outcome:
     """The outcome of a claim from those of its cases.
 
-    Cases that are not testable do not count. Of all others the worst counts. Of most: the outcome
-    that more than half are at least as bad as; half is not most, and what undecided cases could
-    change is undecided.
+    Cases that are not testable do not count. Of all others the worst counts; that any is
+    contradicted pays for asking all (Holm), but for what has no p, which is not random. Of most:
+    the outcome that more than half are at least as bad as; half is not most, and what undecided
+    cases could change is undecided.
     """
-    spoken: list[Outcome] = [outcome for outcome in outcomes if outcome != "not testable"]
+    spoken = [case.outcome for case in found if case.outcome != "not testable"]
     if not spoken:
         return "not testable"
-    if cases == "all":
-        return next(outcome for outcome in _WORST_FIRST if outcome in spoken)
-    ends: tuple[Outcome, ...] = ("contradicted", "reproduced")
-    possible = {_of_most([end if one == "undecided" else one for one in spoken]) for end in ends}
-    return possible.pop() if len(possible) == 1 else "undecided"
+    if cases == "most":
+        ends: tuple[Outcome, ...] = ("contradicted", "reproduced")
+        possible = {_of_most([end if o == "undecided" else o for o in spoken]) for end in ends}
+        return possible.pop() if len(possible) == 1 else "undecided"
+    worst = min(spoken, key=_WORST_FIRST.index)
+    effects = [case.effect for case in found if case.outcome == worst]
+    known = [effect.p for effect in effects if effect and effect.p is not None]
+    if worst != "contradicted" or len(known) < len(effects):
+        return worst
+    # Holm's first step is Bonferroni's, which decides whether any stands.
+    return worst if len(found) * min(known) <= SIGNIFICANCE else "undecided"
 
 
 def _of_most(outcomes: Sequence[Outcome]) -> Outcome:
@@ -261,22 +268,6 @@ def _of_most(outcomes: Sequence[Outcome]) -> Outcome:
     outcome = ranked[len(ranked) // 2]
     half = 2 * ranked.count(outcome) <= len(ranked)
     return "undecided" if outcome in ("reproduced", "compatible") and half else outcome
-
-
-def together_of(found: Sequence[CaseOutcome], cases: Quantifier = "all") -> Outcome:
-    """The outcome of a claim; that any of all cases is contradicted pays for asking all (Holm).
-
-    What has no p is not random, and needs no correction.
-    """
-    outcome = together((case.outcome for case in found), cases)
-    if outcome != "contradicted" or cases != "all":
-        return outcome
-    ps = [case.effect.p if case.effect else None for case in found if case.outcome == outcome]
-    p_values = [p for p in ps if p is not None]
-    if len(p_values) < len(ps):
-        return outcome
-    # Holm's first step is Bonferroni's, which decides whether any stands.
-    return outcome if len(found) * min(p_values) <= SIGNIFICANCE else "undecided"
 
 
 _WORST_FIRST: tuple[Outcome, ...] = (
@@ -301,14 +292,10 @@ def _outside(seeds: int, confidence: float) -> int:
     return outside
 
 
-def _median(ranked: np.ndarray) -> float:
-    """Median of sorted numbers, of which some may be infinite."""
-    if not len(ranked):
-        return np.nan
-    low, high = ranked[(len(ranked) - 1) // 2], ranked[len(ranked) // 2]
-    if np.isinf(low) and np.isinf(high) and low != high:
-        return np.nan
-    return float(low if low == high else (low + high) / 2)
+def _median(gaps: np.ndarray) -> float:
+    """Median of numbers, of which some may be infinite."""
+    with np.errstate(invalid="ignore"):
+        return float(np.median(gaps)) if len(gaps) else np.nan
 
 
 def _corrected_error(gaps: np.ndarray, overlap: float) -> float:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 from fedatlas.errors import error_context
-from fedatlas.evaluation.comparison import MOST_SEEDS, SIGNIFICANCE, holm, together_of
+from fedatlas.evaluation.comparison import MOST_SEEDS, SIGNIFICANCE, holm, together
 from fedatlas.evaluation.evidence import UNKNOWN, format_needed, format_outcomes
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.selection import choices
@@ -51,7 +51,7 @@ CORRECTION = (
     'could be left with the seeds that there are, "seeds for all" from how many on all could.'
 )
 
-# Heads of the columns that `Tally.tests` fills.
+# Heads of the last columns of tallies.
 _TESTS = ("tested", "decided", "after Holm", "at most", "seeds for all")
 
 
@@ -155,7 +155,7 @@ def _with_whole(claim: Claim, cases: list[CaseOutcome]) -> list[CaseOutcome]:
     fragile = [case.case for case in cases if case.fragile]
     whole = CaseOutcome(
         case="",
-        outcome=together_of(cases, claim.cases),
+        outcome=together(cases, claim.cases),
         evidence=f"{len(cases)} cases: {format_outcomes(counts)}",
         fragile=f"in {', '.join(fragile)}" if fragile else "",
     )
@@ -290,34 +290,20 @@ class Tally:
     seeds: tuple[int, ...]
     enough: int | None
 
-    @property
-    def claims(self) -> int:
-        return self.outcomes.total()
-
-    @property
-    def tests(self) -> list[str]:
-        """The cells below `_TESTS`."""
-        numbers = [str(number) for number in (self.tested, self.decided, self.surviving)]
-        if not self.tested:
-            return [*numbers, "–", "–"]
-        return [*numbers, str(self.possible), str(self.enough or f"over {MOST_SEEDS}")]
-
 
 def tally(verdicts: Sequence[Verdict]) -> Tally:
     """The tally of a family; verdicts: of claims and their cases."""
-    found = [whole for whole, _ in under_test(verdicts)]
-    decided = [each for each in found if each.outcome in DECIDED]
-    tested = {whole.claim for whole in found}
+    tested = {whole.claim: whole for whole, _ in under_test(verdicts)}
     effects = [each.effect for each in verdicts if each.effect and each.claim in tested]
     numbers = range(1, MOST_SEEDS + 1)
     return Tally(
         outcomes=Counter[str](whole.outcome for whole in whole_claims(verdicts)),
-        tested=len(found),
-        decided=len(decided),
+        tested=len(tested),
+        decided=sum(whole.outcome in DECIDED for whole in tested.values()),
         surviving=len(surviving(verdicts)),
         possible=_possible(verdicts),
         seeds=tuple(sorted({effect.seeds for effect in effects if not effect.exact})),
-        enough=next((n for n in numbers if _possible(verdicts, n) == len(found)), None),
+        enough=next((n for n in numbers if _possible(verdicts, n) == len(tested)), None),
     )
 
 
@@ -344,16 +330,13 @@ def _as_clear_as_can_be(verdict: Verdict, outcome: Outcome, seeds: int | None) -
 
 def families(verdicts: Sequence[Verdict]) -> dict[tuple[str, str], list[Verdict]]:
     """Verdicts by paper and question, papers in their order, their own claims first."""
-    papers = dict.fromkeys(verdict.paper for verdict in verdicts)
-    found = {
-        (paper, question): [
-            verdict
-            for verdict in verdicts
-            if (verdict.paper, verdict.question) == (paper, question)
-        ]
-        for paper in papers
+    found: dict[tuple[str, str], list[Verdict]] = {
+        (paper, question): []
+        for paper in dict.fromkeys(verdict.paper for verdict in verdicts)
         for question in QUESTIONS
     }
+    for verdict in verdicts:
+        found[verdict.paper, verdict.question].append(verdict)
     return {family: own for family, own in found.items() if own}
 
 
@@ -368,10 +351,12 @@ def tally_table(tallies: Mapping[str, Tally]) -> tuple[list[str], list[list[str]
     Outcomes that none of the tallies has are left out.
     """
     occurring = [kind for kind in OUTCOMES if any(each.outcomes[kind] for each in tallies.values())]
-    rows = [
-        [name, str(own.claims), *(str(own.outcomes[kind]) for kind in occurring), *own.tests]
-        for name, own in tallies.items()
-    ]
+    rows = []
+    for name, own in tallies.items():
+        possible = [str(own.possible), str(own.enough or f"over {MOST_SEEDS}")]
+        counted = (own.outcomes.total(), *(own.outcomes[kind] for kind in occurring))
+        tests = map(str, (*counted, own.tested, own.decided, own.surviving))
+        rows.append([name, *tests, *(possible if own.tested else ["–", "–"])])
     return ["claims", *occurring, *_TESTS], rows
 
 

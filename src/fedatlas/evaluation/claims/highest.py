@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.comparison import together_of
+from fedatlas.evaluation.comparison import together
 from fedatlas.evaluation.evidence import format_cost
 from fedatlas.evaluation.levels import Trace, column
 from fedatlas.evaluation.quantities import (
@@ -137,7 +137,7 @@ class HighestTest(EffectTest):
         )
         closest = min(cases, key=lambda case: case.effect.estimate if case.effect else np.inf)
         evidence = f"{pairs[0].subject}: {self.run} {told}"
-        yield CaseOutcome("", together_of(cases), evidence, closest.effect)
+        yield CaseOutcome("", together(cases), evidence, closest.effect)
         yield from cases
 
     def _measured(self, first: Trace, rivals: Sequence[Trace], share: float) -> list[Measured]:
