@@ -185,23 +185,6 @@ def test_permutations_are_uniform():
         assert all(abs(count - 150) < 4.5 * np.sqrt(900 * 5 / 36) for count in counts)
 
 
-# ------------------------------------------------------------------------- what is wrong, by name
-
-
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        (tiered(clients=80), "clients 80 exceeds the 50 samples to share out; lower clients"),
-        (tiered(clients=80, test=0.3), "clients 80 exceeds the 35 samples"),
-        (tiered(clients=2, samples=51), "samples 51 exceeds the 50 rows"),
-        (tiered(clients=2, test=0.999), "leaves no row for training"),
-    ],
-)
-def test_more_clients_or_samples_than_rows_are_refused(spec, message):
-    with pytest.raises(FedatlasError, match=message):
-        share_out_by_silo(spec, np.zeros(50))
-
-
 # ------------------------------------------------------------------------------ binary classes
 
 
@@ -233,27 +216,6 @@ def test_thinned_rows_are_those_of_a_horizontal_partition(data):
     for silo in silos:
         np.testing.assert_array_equal(np.sort(np.concatenate(silo)), expected)
         assert max(map(len, silo)) - min(map(len, silo)) <= 1
-    # As many of either class as declared, of those that are not kept for testing.
-    free = np.setdiff1d(np.arange(rest["samples"] or rows), test_rows)
-    for positive, share in ((False, "keep_negative"), (True, "keep_positive")):
-        of_class = np.isin(labels, rest["binary"]["positive"]) == positive
-        kept = round(rest["binary"][share] * of_class[free].sum())
-        assert of_class[expected].sum() == kept
-
-
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ({"clients": 13}, "clients 13 exceeds the 12 samples to share out"),
-        ({"samples": 40, "clients": 2}, "no positive row is left to train on: 0 rows"),
-        ({"binary": {"positive": (7,)}}, r"binary\.positive names the label 7, which no row has"),
-    ],
-)
-def test_thinning_that_leaves_too_little_is_refused(spec, message):
-    labels = np.repeat([0.0, 1.0], [50, 2])
-    declared = {"clients": 2, "binary": {"positive": (1,), "keep_negative": 0.2}} | spec
-    with pytest.raises(FedatlasError, match=message):
-        share_out_by_silo(tiered(**declared), labels)
 
 
 def check(partition: TieredPartition, **changes: Any) -> None:
