@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fedatlas.data.unpack import decompress_file, unpack_archive
+from fedatlas.data.download import decompress_file, unpack_archive
 from fedatlas.errors import FedatlasError
 from made_archives import GOOD, special, tar_of, zip_of
 

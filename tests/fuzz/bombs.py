@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from catalogue_entry import tiny, tiny_images, written
+from fedatlas.data.download import unpack_archive
 from fedatlas.data.formats import read_raw
 from fedatlas.data.formats.csv import CsvTable, read_csv
 from fedatlas.data.formats.image_folders import _rgb_image
-from fedatlas.data.unpack import unpack_archive
 from fedatlas.schema.models import read_yaml
 from fedatlas.schema.runs import read_optimum
 from fedatlas.store.netcdf import seal

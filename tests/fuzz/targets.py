@@ -25,10 +25,10 @@ import numpy as np
 from catalogue_entry import tiny, tiny_images
 from fedatlas.data.catalogue import load_catalogue
 from fedatlas.data.datasets import Dataset
+from fedatlas.data.download import decompress_file, unpack_archive
 from fedatlas.data.formats import read_raw
 from fedatlas.data.formats.clinical import CHANNELS
 from fedatlas.data.raw_files import verify
-from fedatlas.data.unpack import decompress_file, unpack_archive
 from fedatlas.evaluation.tables import PairRow, read_attacks
 from fedatlas.evaluation.verdicts import Verdict, read_verdicts, verdicts_to_csv
 from fedatlas.schema.claims import Effect

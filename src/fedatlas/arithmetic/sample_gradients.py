@@ -109,7 +109,7 @@ def _halves(layer: nn.MaxPool2d) -> bool:
 def _halved(values: torch.Tensor) -> torch.Tensor:
     """The largest of every 2 × 2 values, as `MaxPool2d(2)`: (…, h, w) → (…, h // 2, w // 2).
 
-    Without gradients nobody asks where they stood: two maxima on a CPU take two thirds of the time.
+    Without gradients nobody asks where they stood: two maxima on a CPU take a third of the time.
     """
     if torch.is_grad_enabled() or values.is_cuda:
         return functional.max_pool2d(values, 2)

@@ -1,14 +1,26 @@
-"""Raw files onto the disk: from a mirror folder or the internet, verified, whole or not at all."""
+"""Raw files onto the disk: from a mirror folder or the internet, verified, whole or not at all.
 
+Files and archives are unpacked within a bound and without links.
+"""
+
+import bz2
+import errno
+import gzip
 import logging
+import lzma
 import re
 import shutil
+import stat
 import sys
+import tarfile
 import tempfile
 import time
-from collections.abc import Iterable
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
 
 from fedatlas.data.raw_files import (
     ChecksumMismatch,
@@ -22,10 +34,16 @@ from fedatlas.data.raw_files import (
     state_of,
     verify,
 )
-from fedatlas.data.unpack import CHUNK, decompress_file, unpack_archive
 from fedatlas.errors import FedatlasError
 from fedatlas.files import file_digest, leftovers, temporary_prefix, write_atomically, write_text
 
+CHUNK = 1 << 16
+# An entry costs at least this many bytes, so an archive of countless empty files is bounded too.
+ENTRY_BYTES = 512
+READERS: dict[str, Callable[[Path], Any]] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}
+# What the system says of a seek to nowhere, and of entries that cannot exist together, such as `a`
+# and `a/b`. bz2 reports damage as an OSError without a number.
+DAMAGE = (None, errno.EINVAL, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
 GIB = 1 << 30
 # How pages and messages begin, after a byte order mark and blanks. No format is XML or JSON.
 PAGE = re.compile(
@@ -33,12 +51,15 @@ PAGE = re.compile(
 )
 LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 
-logger = logging.getLogger(__name__)
+Entry = tuple[str, IO[bytes] | None]
+"""A name, and the stream of a file or None for a folder."""
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Fetching:
-    """Options of fetching files; FedatlasError if the mirror is no folder.
+    """Options of fetching files.
 
     mirror: a folder laid out by the `path` of raw files; what it holds is never downloaded.
     lock: JSON file with the recorded sums of files whose catalogue entry has none; read only.
@@ -53,13 +74,6 @@ class Fetching:
     tries: int = 3
     pause: float = 2.0
     timeout: float = 30.0
-
-    def __post_init__(self) -> None:
-        if self.mirror is not None and not self.mirror.is_dir():
-            raise FedatlasError(
-                f"the mirror {self.mirror} is not a folder; correct --mirror DIR of fedatlas run, "
-                "--config mirror=DIR of snakemake, or FEDATLAS_MIRROR"
-            )
 
 
 def download(raw_file: RawFile, destination: Path, how: Fetching) -> None:
@@ -109,7 +123,7 @@ def _fill(raw_file: RawFile, destination: Path, scratch: Path, how: Fetching) ->
         known = read_origin(destination)
         before = known.checksum if known else recorded_sums(how.lock).get(raw_file.path)
         if raw_file.is_own and before not in (None, origin.checksum):
-            logger.warning(
+            log.warning(
                 "%s: has changed, from %s to %s; taken, as it is your own file",
                 *(source, before, origin.checksum),
             )
@@ -130,7 +144,7 @@ def _fetch(raw_file: RawFile, fetched: Path, scratch: Path, how: Fetching) -> st
     """Write the verified bytes as served to `fetched`; say where they came from."""
     copy = place_in(how.mirror, raw_file)
     if copy is not None:
-        logger.info("%s: copying from the mirror %s", raw_file.path, how.mirror)
+        log.info("%s: copying from the mirror %s", raw_file.path, how.mirror)
         shutil.copyfile(copy, fetched)
         source = str(copy)
         _check_evident(raw_file, fetched, source)
@@ -161,8 +175,7 @@ def _take_member(raw_file: RawFile, output: Path, scratch: Path, how: Fetching) 
             except (FileNotFoundError, ChecksumMismatch):
                 # As served: the bytes stay packed, for the members that are asked for later.
                 download(archive.model_copy(update={"unpack": None}), kept, how)
-    unpacked = scratch / "archive"
-    limit = int(archive.unpacked_limit_gib * GIB)
+    unpacked, limit = scratch / "archive", int(archive.unpacked_limit_gib * GIB)
     unpack_archive(kept, archive.unpack, unpacked, limit, only=member)
     (unpacked / member).rename(output)
     return f"{kept}, member {member}"
@@ -178,7 +191,7 @@ def _fetch_from_urls(raw_file: RawFile, fetched: Path, how: Fetching) -> str:
             return url
         except FedatlasError as failure:
             fetched.unlink(missing_ok=True)
-            logger.warning("%s", failure)
+            log.warning("%s", failure)
             failures.append(failure)
     raise FedatlasError(_remedy(raw_file, failures, how))
 
@@ -188,7 +201,7 @@ def _fetch_with_retries(raw_file: RawFile, url: str, output: Path, how: Fetching
     import requests
 
     for attempt in range(how.tries):
-        logger.info("downloading %s (try %d of %d)", url, attempt + 1, how.tries)
+        log.info("downloading %s (try %d of %d)", url, attempt + 1, how.tries)
         try:
             _receive(raw_file, url, output, how)
             return
@@ -197,7 +210,7 @@ def _fetch_with_retries(raw_file: RawFile, url: str, output: Path, how: Fetching
             # A missing or forbidden file will not appear within seconds; a busy server may answer.
             if attempt + 1 == how.tries or (status < 500 and status not in (408, 429)):
                 raise FedatlasError(f"{url}: {error}") from error
-            logger.warning("%s: %s", url, error)
+            log.warning("%s: %s", url, error)
             time.sleep(how.pause * 2**attempt)
 
 
@@ -247,9 +260,7 @@ def _check_evident(raw_file: RawFile, fetched: Path, source: str) -> None:
 
 
 def _remedy(raw_file: RawFile, failures: Iterable[FedatlasError], how: Fetching) -> str:
-    """Text: what went wrong with each url and what the user can do about it."""
-    lines = [f"cannot get {raw_file.path}:"]
-    lines += [f"- {failure}" for failure in failures]
+    lines = [f"cannot get {raw_file.path}:", *(f"- {failure}" for failure in failures)]
     if how.mirror is not None:
         lines.append(f"- the mirror {how.mirror} does not hold {raw_file.path}")
     if not raw_file.urls and raw_file.login is None:
@@ -262,3 +273,120 @@ def _remedy(raw_file: RawFile, failures: Iterable[FedatlasError], how: Fetching)
         "FEDATLAS_MIRROR."
     )
     return "\n".join(lines)
+
+
+def decompress_file(source: Path, compression: str, output: Path, limit: int) -> None:
+    """Write the decompressed bytes of a gz, bz2 or xz file to `output`.
+
+    limit: the most bytes to write. FedatlasError when there are more, or `source` is damaged;
+    `output` is then incomplete.
+    """
+    with _explained(source), READERS[compression](source) as stream:
+        _copy(stream, output, limit, limit)
+
+
+def unpack_archive(
+    source: Path, kind: str, folder: Path, limit: int, only: str | None = None
+) -> None:
+    """Unpack an archive into `folder`, whole or not at all.
+
+    kind: `tar` (plain or compressed) or `zip`. limit: the most bytes to write.
+    only: write this one member.
+    Of entries of one name the last counts. Links are left out, with a warning.
+    FedatlasError, and no folder, when the archive is damaged, too large, lacks `only`, or has an
+    entry that is absolute, leaves the folder or is a device.
+    """
+    entries = _tar_entries if kind == "tar" else _zip_entries
+    left, found = limit, only is None
+    folder.mkdir(parents=True)
+    try:
+        with _explained(source):
+            for raw_name, content in entries(source):
+                left -= ENTRY_BYTES
+                name = _safe_name(raw_name)
+                if content is not None and only in (None, name):
+                    left, found = _copy(content, folder / name, left, limit), True
+                elif content is None and only is None:
+                    (folder / name).mkdir(parents=True, exist_ok=True)
+            if not found:
+                raise FedatlasError(f"has no member '{only}' that is a file")
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
+
+
+def _copy(stream: IO[bytes], output: Path, left: int, limit: int) -> int:
+    """Copy a stream of at most `left` of `limit` bytes to a file → how many are left then."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with output.open("wb") as target:
+        piece = b""
+        while left >= 0 and (piece := stream.read(CHUNK)):
+            left -= len(piece)
+            if left >= 0:
+                target.write(piece)
+    if left < 0:
+        raise FedatlasError(
+            f"unpacks to more than {limit} bytes; if that is right, raise 'unpacked_limit_gib' of "
+            "this file in the catalogue"
+        )
+    return left
+
+
+def _safe_name(raw_name: str) -> str:
+    """The entry's name without `./`; FedatlasError when it could leave the folder.
+
+    tarfile's filter "data" would rename absolute paths, and zipfile renames silently.
+    """
+    path = PurePosixPath(raw_name)
+    if path.is_absolute() or ".." in path.parts or not raw_name.isprintable():
+        raise _refused(f"{raw_name!r} would leave the folder or has no plain name")
+    return str(path)
+
+
+def _refused(entry: str) -> FedatlasError:
+    return FedatlasError(f"entry {entry}; refused: pack the archive again without it")
+
+
+def _tar_entries(source: Path) -> Iterator[Entry]:
+    with tarfile.open(source) as archive:
+        for member in archive:
+            if member.issym() or member.islnk():
+                log.warning("%s: left out the link '%s'", source, member.name)
+            elif member.isfile() or member.isdir():
+                yield member.name, archive.extractfile(member)
+            else:
+                raise _refused(f"'{member.name}' is a device")
+        # The sum of a compressed stream stands at its end, after the tar's own end.
+        while archive.fileobj is not None and archive.fileobj.read(CHUNK):
+            pass
+
+
+def _zip_entries(source: Path) -> Iterator[Entry]:
+    with zipfile.ZipFile(source) as archive:
+        for member in archive.infolist():
+            # Some programs of Windows separate folders by what the format forbids.
+            name = member.filename.replace("\\", "/")
+            if stat.S_ISLNK(member.external_attr >> 16):
+                log.warning("%s: left out the link '%s'", source, name)
+            elif name.endswith("/"):
+                yield name, None
+            else:
+                with archive.open(member) as stream:
+                    yield name, stream
+
+
+@contextmanager
+def _explained(source: Path) -> Iterator[None]:
+    """Name the file in every error; its damage can make a library raise anything."""
+    try:
+        yield
+    except FedatlasError as error:
+        raise FedatlasError(f"{source}: {error}") from error
+    except MemoryError:
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno not in DAMAGE:  # such as of a full disk
+            raise
+        raise FedatlasError(
+            f"{source}: cannot be unpacked, it is damaged or not packed this way: {error}"
+        ) from error
