@@ -420,7 +420,7 @@ def in_one_process(parties, active, rule, samples, law=None):
         if asked.count("done") == active and not any(boxes):
             break
         for party, box in zip(found, boxes, strict=True):
-            party.timers.run()
+            party.run_planned()
             while box:
                 party.handle(*box.popleft())
     assert asked.count("done") == active, "a dominator waits for ever"

@@ -13,10 +13,10 @@ all earlier updates and no other.
 """
 
 import heapq
+import sched
 import time
 from collections import Counter, deque
 from collections.abc import Callable
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -156,38 +156,6 @@ class OwnBlock:
         return self._scale, self._drift, self._touched, self.applied, self.w, self._mean
 
 
-class Timers:
-    """Calls in the order of their times; of equal times in the order in which they were planned."""
-
-    def __init__(self) -> None:
-        """Nothing is planned."""
-        self._planned: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
-        self._tickets = count()
-
-    def after(self, seconds: float, call: Callable[..., None], *arguments: Any) -> None:
-        """Plan a call; one without any delay is made at once."""
-        if seconds <= 0:
-            call(*arguments)
-        else:
-            self.at(time.monotonic() + seconds, call, *arguments)
-
-    def at(self, moment: float, call: Callable[..., None], *arguments: Any) -> None:
-        """Plan a call at a moment of `time.monotonic`."""
-        heapq.heappush(self._planned, (moment, next(self._tickets), call, arguments))
-
-    def run(self) -> None:
-        """Make the calls that are due."""
-        while self._planned and self._planned[0][0] <= time.monotonic():
-            _, _, call, arguments = heapq.heappop(self._planned)
-            call(*arguments)
-
-    def until_next(self, longest: float) -> float:
-        """Seconds until the next call, at most so many."""
-        if not self._planned:
-            return longest
-        return min(max(self._planned[0][0] - time.monotonic(), 0.0), longest)
-
-
 class Party:
     """One of q parties; the first m are dominators. The launching process calls public methods.
 
@@ -212,7 +180,7 @@ class Party:
         self._party, self._active, self.block = party, active, block
         self._others = [other for other in range(parties) if other != party]
         self._transport, self._times, self._masks, self._ask = transport, times, masks, ask
-        self.timers = Timers()
+        self._planned = sched.scheduler(time.monotonic)
         # By the dominator whose sum it is, and by tree; one party has nothing to hide from itself.
         self._places = [
             [place_in(tree.steps, party) for tree in two_trees(parties, dominator)]
@@ -254,7 +222,7 @@ class Party:
         """
         self.begin_round(rule, 0)
         self._passing = True
-        self.timers.after(self._times.whole_pass(self.block.samples), self._answer_all)
+        self._after(self._times.whole_pass(self.block.samples), self._answer_all)
         if not rule.backward and self._party >= self._active:
             self._referred = True  # it updates nothing and is sent nothing
 
@@ -279,6 +247,17 @@ class Party:
         self.traffic.clear()
         self._transport.traffic.clear()
         return Report(self.block.state, self.log, finished, traffic)
+
+    def run_planned(self) -> float | None:
+        """Do what is due; seconds until the next is, None if nothing is planned."""
+        return self._planned.run(blocking=False)
+
+    def _after(self, seconds: float, call: Callable[..., None], *arguments: Any) -> None:
+        """Plan a call; one without any delay is made at once."""
+        if seconds <= 0:
+            call(*arguments)
+        else:
+            self._planned.enter(seconds, 0, call, arguments)
 
     @property
     def _applied(self) -> int:
@@ -306,9 +285,8 @@ class Party:
                 # A free thread, or the one that is free first; first come, first served.
                 start = max(time.monotonic(), heapq.heappop(self._free))
                 heapq.heappush(self._free, start + took)
-                self.timers.at(start + took, *call)
-            else:
-                self.timers.after(0.0, *call)
+                took = start + took - time.monotonic()
+            self._after(took, *call)
 
     # ---- dominators: Algorithms 2, 4 and 6
 
@@ -345,9 +323,7 @@ class Party:
         if self._rule.backward:
             for other in self._others:
                 self._send(other, SLOPE, self._party, iteration, [slope, float(row)])
-        self.timers.after(
-            self._times.work(), self._apply, dominator, iteration, row, slope, time.time()
-        )
+        self._after(self._times.work(), self._apply, dominator, iteration, row, slope, time.time())
 
     # ---- every party: Algorithms 1, 3, 5 and 7
 
@@ -355,9 +331,7 @@ class Party:
         if self._rule.synchronous and self._applied < self._due(iteration):
             self._requests.append((dominator, iteration, row, since))
         else:
-            self.timers.after(
-                self._times.work(), self._answer, dominator, iteration, row, time.time()
-            )
+            self._after(self._times.work(), self._answer, dominator, iteration, row, time.time())
 
     def _answer(self, dominator: int, iteration: int, row: int, since: float) -> None:
         """Compute a share of the block as it stands, and hide it."""
@@ -420,7 +394,7 @@ class Party:
             if self._resting and self._party < self._active:
                 self._begin()
         if dominator == self._party:
-            self.timers.at(0.0, self._begin)  # when the loop has served what has arrived
+            self._planned.enter(0.0, 0, self._begin)  # when the loop has served what has arrived
 
     def _due(self, iteration: int) -> int:
         """Updates that this block has when an iteration may begin, of a synchronous method."""
@@ -441,7 +415,7 @@ class Party:
         self._refer_to(slopes)
 
     def _refer_to(self, slopes: np.ndarray) -> None:
-        self.timers.after(self._times.whole_pass(self.block.samples), self._form_mean, slopes)
+        self._after(self._times.whole_pass(self.block.samples), self._form_mean, slopes)
 
     def _form_mean(self, slopes: np.ndarray) -> None:
         self.block.refer_to(slopes)
@@ -455,4 +429,4 @@ class Party:
         if kind != REQUEST:
             way = "numbers_up" if kind in SUMMED else "numbers_down"
             self.traffic[way] += len(message) - HEADER_BYTES
-        self.timers.after(self._times.latency, self._transport.send, other, message)
+        self._after(self._times.latency, self._transport.send, other, message)

@@ -98,7 +98,6 @@ def _serve(control: Connection, own: OwnRows, transport: Transport) -> None:
     while True:
         while (arrived := transport.receive()) is not None:
             party.handle(*arrived)
-        party.timers.run()
         if select.select([control], [], [], 0.0)[0]:
             command, arguments = control.recv()
             if command == "set_up":
@@ -107,9 +106,10 @@ def _serve(control: Connection, own: OwnRows, transport: Transport) -> None:
                 getattr(party, command)(*arguments)
             if command in _ANSWERED:
                 control.send("ready")
+        left = party.run_planned()
         if (report := party.report()) is not None:
             control.send(report)
-        transport.wait(party.timers.until_next(_IDLE), control.fileno())
+        transport.wait(_IDLE if left is None else min(left, _IDLE), control.fileno())
 
 
 if __name__ == "__main__":
