@@ -130,7 +130,7 @@ FALLS = {"kind": "falls", "run": "a", "measurement": "objective", "smallest_effe
          {x: auroc_trace([1 - 0.5 * r ** np.arange(41)] * 6) for x, r in (("a", 0.8), ("b", 0.9))},
          "reproduced", "rounds to test_auroc ≥ 0.93: a 88.1, b 187; 0.472 times"),
         (to_target("faster", 0.1),
-         {x: make_trace([[1, end]] * 6, schedule=[0, 100]) for x, end in (("a", 0.01), ("b", 0.02))},
+         {x: make_trace([[1, y]] * 6, schedule=[0, 100]) for x, y in (("a", 0.01), ("b", 0.02))},
          "not testable", "; below resolution: records are too far apart to tell"),
         (to_target("faster", 2.0), levels(SIX, SIX), "not testable",
          "rounds to gradient_norm ≤ 2: a starts there; not tuned"),
