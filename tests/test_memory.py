@@ -153,6 +153,27 @@ def test_blocks_hold_every_sample_once_and_no_more_than_they_may(
     assert torch.equal(gradients, numbers.sum(1, keepdim=True))
 
 
+def test_fewer_samples_pass_through_wider_networks(monkeypatch):
+    """A hundred numbers for each number of a sample: a fifth of the samples at once."""
+    seen = []
+
+    class Watched(nn.Linear):
+        def forward(self, x):
+            seen.append(x.shape[-2])
+            return super().forward(x)
+
+    network = BatchedNetwork(
+        lambda: nn.Sequential(Watched(4, 398), nn.Linear(398, 2)), CPU, vectorised=False
+    )
+    inputs, point = torch.linspace(-1, 1, 4 * 60).reshape(1, -1, 4), network.initial(0)[None]
+    whole = network.gradients(point, inputs, lambda outputs, *_: outputs)[1]
+    monkeypatch.setattr(torch_device, "AT_ONCE", 4 * 50)
+    seen.clear()
+    in_parts = network.gradients(point, inputs, lambda outputs, *_: outputs)[1]
+    assert set(seen) == {10}
+    assert_near(in_parts.numpy(), whole.numpy(), 1e-6)
+
+
 def test_samples_that_influence_each_other_are_not_taken_apart(monkeypatch):
     network = BatchedNetwork(
         lambda: nn.Sequential(nn.Linear(4, 20), nn.BatchNorm1d(20), nn.Linear(20, 1)), CPU

@@ -95,7 +95,8 @@ def _identity(index: int) -> str:
 
 
 #: Numbers of the samples of which gradients are computed at once; what passes through a network
-#: then holds some ten times as many. The same on every device: its memory must not change results.
+#: then holds up to twenty times as many, and fewer samples pass through wider networks. The same on
+#: every device: its memory must not change results.
 AT_ONCE = 50_000_000
 
 # Of sparse rows that are made dense: 4 GB in float64.
