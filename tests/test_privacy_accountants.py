@@ -23,7 +23,6 @@ from fedatlas.privacy.accountants import (
     lemma_2,
     noise_ratio,
     single_release,
-    subsampled_laplace,
     summation_by_parts,
     ternary_delta,
     worst_agent,
@@ -483,7 +482,7 @@ def test_without_noise_there_is_no_privacy():
     assert found.epsilon[0] == 1  # x_0 depends on no sample
     assert np.isinf(found.epsilon[1:]).all()
     assert isinf(fresh_laplace(1.0, 5, 0.0, 2).final[0])
-    assert isinf(subsampled_laplace(1.0, 5, 50, 0.0, 2).final[0])
+    assert isinf(fresh_laplace(1.0, 5, 0.0, 2, 50).final[0])
     for gaussian in (gaussian_basic, gaussian_zcdp, gaussian_tight):
         assert isinf(gaussian(noise_ratio(np.array([1.0, 1.0]), 0.0), DELTA).final[0])
 
@@ -668,7 +667,7 @@ def test_too_few_coins_promise_nothing(trials, linf):
 
 def test_nobody_draws_more_samples_than_there_are():
     with pytest.raises(FedatlasError, match="21 samples cannot be drawn"):
-        subsampled_laplace(1.0, np.array([1, 21]), 20, 1.0, 2)
+        fresh_laplace(1.0, np.array([1, 21]), 1.0, 2, 20)
 
 
 # --- subsampling ---
@@ -683,7 +682,7 @@ def test_subsampling_against_exact_densities(samples, size):
     base, moved = (stats.laplace(at, scale).pdf(x) for at in (0, 1 / samples))
     mixed = (1 - share) * base + share * moved
     worst = np.abs(np.log(mixed / base)).max()
-    found = subsampled_laplace(1.0, samples, size, scale, 3)
+    found = fresh_laplace(1.0, samples, scale, 3, size)
     assert found.epsilon == pytest.approx(worst * np.array([1, 2, 3]), rel=1e-9)
     assert found.delta.tolist() == [0, 0, 0]
 
@@ -693,7 +692,7 @@ def test_subsampling_against_exact_densities(samples, size):
 def test_subsampling_only_helps(samples, others, bound, scale):
     plain = fresh_laplace(bound, samples, scale, 2).epsilon
     assert plain == pytest.approx(np.array([1, 2]) * bound / (samples * scale))
-    amplified = subsampled_laplace(bound, samples, samples + others, scale, 2).epsilon
+    amplified = fresh_laplace(bound, samples, scale, 2, samples + others).epsilon
     assert (amplified <= plain * (1 + 1e-12)).all()
     loss, share = bound / (samples * scale), samples / (samples + others)
     assume(loss < 600)
@@ -702,7 +701,7 @@ def test_subsampling_only_helps(samples, others, bound, scale):
 
 def test_samples_may_vary():
     samples, scales = np.array([1, 2, 4]), np.array([1.0, 0.5, 1.0])
-    found = subsampled_laplace(2.0, samples, 8, scales, 3).epsilon
+    found = fresh_laplace(2.0, samples, scales, 3, 8).epsilon
     steps = [log(1 + m / 8 * (exp(2 / m / s) - 1)) for m, s in zip(samples, scales, strict=True)]
     assert found == pytest.approx(np.cumsum(steps))
     assert fresh_laplace(2.0, samples, scales, 3).epsilon == pytest.approx([2, 4, 4.5])

@@ -20,7 +20,6 @@ from fedatlas.privacy.accountants import (
     fresh_laplace,
     laplace_composition,
     lemma_2,
-    subsampled_laplace,
     summation_by_parts,
     worst_agent,
 )
@@ -107,13 +106,10 @@ class DpGradientTracking(DecentralisedAlgorithm):
         samples = self.scheme.steps(self.horizon).samples
         bound = self._l1_bound(context.dimension)
         if self.form == "provable":
-            trackers = self._noise[1, :iterations]
-            fresh = bound, samples
+            fresh = bound, samples, self._noise[1, :iterations], iterations
             return {
-                "fresh samples, amplified": subsampled_laplace(
-                    *fresh, context.samples, trackers, iterations
-                ),
-                "fresh samples": fresh_laplace(*fresh, trackers, iterations),
+                "fresh samples, amplified": fresh_laplace(*fresh, context.samples),
+                "fresh samples": fresh_laplace(*fresh),
             }
 
         own = compact_form if self.form == "compact" else summation_by_parts

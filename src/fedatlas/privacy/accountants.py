@@ -198,29 +198,23 @@ def laplace_composition(
 
 
 def fresh_laplace(
-    bound: float, samples: int | np.ndarray, noise: float | np.ndarray, releases: int
+    bound: float,
+    samples: int | np.ndarray,
+    noise: float | np.ndarray,
+    releases: int,
+    data_size: int | None = None,
 ) -> Budget:
     """ε = Σ_k C/(m_k σ_k) where a release depends on its own m_k samples and earlier releases only.
 
     bound: C in l1. samples, noise: constants or arrays (releases,).
-    """
-    return basic_composition(_of_samples(bound, samples, noise, releases))
-
-
-def subsampled_laplace(
-    bound: float,
-    samples: int | np.ndarray,
-    data_size: int,
-    noise: float | np.ndarray,
-    releases: int,
-) -> Budget:
-    """`fresh_laplace`, amplified: nobody knows which m of the agent's D samples were drawn.
-
+    data_size: D, amplifies: nobody knows which m of the agent's D samples were drawn. Then
     ε_k = ln(1 + (m_k/D)(e^{C/(m_k σ_k)} − 1)): sampling without replacement, anew at every release,
     one sample replaced (Balle, Barthe, Gaboardi 2018). Does not cover releases that depend on
     samples of earlier iterations, such as states and trackers of DP-GT.
     """
-    losses = _of_samples(bound, samples, noise, releases)
+    losses = np.broadcast_to(noise_ratio(bound / np.asarray(samples), noise), releases)
+    if data_size is None:
+        return basic_composition(losses)
     share = np.asarray(samples) / data_size
     if np.max(share) > 1:
         raise FedatlasError(
@@ -229,12 +223,6 @@ def subsampled_laplace(
         )
     # ln(1 + share (e^loss − 1)) without overflow.
     return basic_composition(losses + np.log1p((1 - share) * np.expm1(-losses)))
-
-
-def _of_samples(
-    bound: float, samples: int | np.ndarray, noise: float | np.ndarray, releases: int
-) -> np.ndarray:
-    return np.broadcast_to(noise_ratio(bound / np.asarray(samples), noise), releases)
 
 
 def gaussian_basic(ratios: np.ndarray, delta_per_release: float) -> Budget:
