@@ -42,8 +42,6 @@ METHODS: dict[str, Callable[..., VerticalAlgorithm]] = {
     "saga": Vfb2Saga,
     "afsvrg-vp": AfsvrgVp,
 }
-ACTIVE = {1: [1], 2: [1, 2], 3: [1, 2, 3], 5: [1, 4, 5], 8: [1, 5, 8]}
-TOPOLOGIES = [(parties, active) for parties, found in ACTIVE.items() for active in found]
 
 UNIT = 105.0  # s: 3 · 5 · 7
 NO_MASKS, ONES, HUGE_MASKS = (RealMasks(scale=scale) for scale in (0.0, 1.0, 1e10))
@@ -52,7 +50,7 @@ every_method = pytest.mark.parametrize("method", METHODS)
 every_objective = pytest.mark.parametrize("objective", PARTS)
 both_modes = pytest.mark.parametrize("synchronous", [False, True])
 both_layouts = pytest.mark.parametrize("layout", ["dense", "sparse"])
-few_examples = settings(max_examples=30, deadline=None, derandomize=True)
+many_examples = settings(max_examples=150, deadline=None, derandomize=True)
 
 
 # --------------------------------------------------------------------------- running a method
@@ -314,28 +312,6 @@ def test_methods_are_those_of_the_papers(method, objective, synchronous, layout)
     assert moved.min() > 1e-4  # every block went somewhere
 
 
-@every_method
-@both_modes
-@pytest.mark.parametrize(("parties", "active"), TOPOLOGIES)
-def test_any_number_of_parties_and_dominators(method, synchronous, parties, active):
-    sizes = tuple(1 + (3 * party + active) % 4 for party in range(parties))
-    layout = "sparse" if (parties + active) % 2 else "dense"
-    case = Case(method, "logistic_nonconvex", 0.05, layout, sizes, active, synchronous=synchronous)
-    assert_replayed(Run(case).round(7))
-
-
-@every_method
-@both_modes
-@pytest.mark.parametrize("straggler", [1.0, 1.5, 8.0])
-@pytest.mark.parametrize("latency", [0.0, 0.25, 64.0])
-def test_any_latency_and_straggler(method, synchronous, straggler, latency):
-    case = Case(
-        method, sizes=(3, 5, 1, 2), active=2, synchronous=synchronous, latency=latency,
-        straggler=straggler, rounds_per_epoch=5,
-    )  # fmt: skip
-    assert_replayed(Run(case).round(12))
-
-
 @pytest.mark.parametrize("method", ["svrg", "afsvrg-vp"])
 @both_modes
 @pytest.mark.parametrize("inner_passes", [1, 2, 3])
@@ -370,14 +346,14 @@ def cases(draw: st.DrawFn) -> tuple[Case, int]:
         rounds_per_epoch=draw(st.integers(1, 8)),
         inner_passes=draw(st.integers(1, 2)),
         seconds_per_feature=draw(st.sampled_from([0.125, 0.5, 2.0])),
-        latency=draw(st.sampled_from([0.0, 0.25, 0.5, 3.0, 32.0])),
-        straggler=draw(st.sampled_from([1.0, 1.5, 4.0])),
+        latency=draw(st.sampled_from([0.0, 0.25, 0.5, 3.0, 64.0])),
+        straggler=draw(st.sampled_from([1.0, 1.5, 8.0])),
         seed=draw(st.integers(0, 1000)),
     )
     return case, draw(st.integers(1, 3 * case.rounds_per_epoch), "rounds")
 
 
-@few_examples
+@many_examples
 @given(cases())
 def test_any_configuration_is_replayed(drawn):
     case, rounds = drawn
