@@ -72,6 +72,7 @@ def write_prepared(
     return path
 
 
-def as_dense(samples: Samples) -> np.ndarray:
-    """The features (n, d) as an array."""
-    return samples.features.toarray() if samples.is_sparse else samples.features
+def as_dense(samples: Any) -> np.ndarray:
+    """The features (n, d) of samples or of parties' rows as an array."""
+    features = samples.features
+    return features.toarray() if sparse.issparse(features) else features

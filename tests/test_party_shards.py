@@ -14,7 +14,7 @@ from scipy import sparse
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.tables import features_from_table
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.vertical.shards import PartyRows, read_party_shards
+from fedatlas.federations.vertical.shards import read_party_shards
 from fedatlas.files import file_digest
 from fedatlas.schema.partitions import HorizontalPartition, VerticalPartition
 from fedatlas.shards.assignment import feature_blocks, train_and_test_rows
@@ -35,10 +35,6 @@ def metadata_of(path: Path) -> dict[str, Any]:
 def own_features(path: Path, group: int, width: int) -> np.ndarray:
     features = features_from_table(pq.ParquetFile(path).read_row_group(group), width)
     return features.toarray() if sparse.issparse(features) else features
-
-
-def matrix(rows: PartyRows) -> np.ndarray:
-    return rows.features.toarray() if sparse.issparse(rows.features) else rows.features
 
 
 @pytest.fixture(params=["dense", "sparse"])
@@ -105,7 +101,7 @@ def test_a_partys_file_holds_its_columns_and_nothing_else(layout, tmp_path, data
         np.testing.assert_array_equal(part.starts, np.cumsum([0, *map(len, blocks)]))
         np.testing.assert_array_equal(part.label, samples.label[rows])
         restored = np.empty((len(rows), features))
-        restored[:, np.concatenate(blocks)] = matrix(part)
+        restored[:, np.concatenate(blocks)] = as_dense(part)
         np.testing.assert_array_equal(restored, whole[rows])
         assert sparse.issparse(part.features) == (layout == "sparse")
         if layout == "sparse":
@@ -120,9 +116,9 @@ def test_a_test_split_is_taken_whole(tmp_path, layout):
     read = read_party_shards(shard(tmp_path, samples, spec, test=test))
     order = np.concatenate(feature_blocks(spec, 6))
     assert read.test is not None
-    np.testing.assert_array_equal(matrix(read.train), as_dense(samples)[:12, order])
+    np.testing.assert_array_equal(as_dense(read.train), as_dense(samples)[:12, order])
     np.testing.assert_array_equal(read.train.label, samples.label[:12])
-    np.testing.assert_array_equal(matrix(read.test), as_dense(test)[:, order])
+    np.testing.assert_array_equal(as_dense(read.test), as_dense(test)[:, order])
     np.testing.assert_array_equal(read.test.label, test.label)
     described = metadata_of(tmp_path / "silo-2.parquet")
     assert described["groups"] == [["train", 12], ["test", 7]]
@@ -198,7 +194,7 @@ def test_numeric_columns_are_standardised_by_training_rows(tmp_path, parties, te
     train_rows, test_rows = train_and_test_rows(spec, 40)
     order = np.concatenate(feature_blocks(spec, 8))
     train = np.empty((len(train_rows), 8))
-    train[:, order] = matrix(read.train)
+    train[:, order] = as_dense(read.train)
     mean, scale = whole[train_rows].mean(axis=0), whole[train_rows].std(axis=0)
     for column in range(8):
         if column not in NUMERIC:
@@ -213,7 +209,7 @@ def test_numeric_columns_are_standardised_by_training_rows(tmp_path, parties, te
     else:
         held_out = whole[test_rows] if other is None else other.features
         tested = np.empty_like(held_out)
-        tested[:, order] = matrix(read.test)
+        tested[:, order] = as_dense(read.test)
         for column in range(8):
             expected = held_out[:, column]
             if column == CONSTANT:
@@ -231,7 +227,9 @@ def test_numeric_columns_are_standardised_by_training_rows(tmp_path, parties, te
 def test_without_a_list_all_columns_are_numeric_and_by_an_empty_one_none(tmp_path, numeric):
     samples = table_of_csv()
     spec = vertical(2, 1, assignment="consecutive", standardise=True)
-    found = matrix(read_party_shards(shard(tmp_path, samples, spec, numeric_columns=numeric)).train)
+    found = as_dense(
+        read_party_shards(shard(tmp_path, samples, spec, numeric_columns=numeric)).train
+    )
     if numeric is not None:
         np.testing.assert_array_equal(found, samples.features)
         return

@@ -5,7 +5,6 @@ import os
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -17,7 +16,8 @@ from fedatlas.arithmetic.kernels.formulas import LinearModel
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.vertical.problem import PartyProblem
 from fedatlas.federations.vertical.shards import PartyRows, PartySamples
-from reference import PARTS, by_autograd, objective_of
+from prepared_files import as_dense
+from reference import PARTS, objective_of
 
 WEIGHT = 0.1
 
@@ -40,10 +40,6 @@ def make_rows(
     return PartyRows(sparse.csr_array(features) if layout == "sparse" else features, label, starts)
 
 
-def dense_of(rows: PartyRows) -> np.ndarray:
-    return rows.features.toarray() if sparse.issparse(rows.features) else rows.features
-
-
 def problem_of(name: str, rows: PartyRows, test: PartyRows | None = None) -> PartyProblem:
     return PartyProblem(PartySamples(rows, test, {"dataset": "toy"}), objective_of(name))
 
@@ -55,49 +51,28 @@ def problem_of(name: str, rows: PartyRows, test: PartyRows | None = None) -> Par
 @both_layouts
 @few_examples
 @given(seed=st.integers(0, 10_000), scale=st.sampled_from([0.0, 0.1, 1.0, 3.0]))
-def test_value_and_gradient_match_automatic_differentiation(name, layout, seed, scale):
+def test_value_gradient_and_derivatives_match_the_reference(name, layout, seed, scale):
     rows = make_rows(name, layout, seed=seed)
     w = scale * np.random.default_rng(seed + 1).normal(size=6)
-    point = torch.tensor(w, requires_grad=True, dtype=torch.float64)
-    weight = 0.0 if name == "robust_regression" else WEIGHT
-    expected = by_autograd(name, weight, dense_of(rows), rows.label, point)
-    expected.backward()
-    model = LinearModel(rows.features, rows.label, objective_of(name))
-    value, gradient = model.value_and_gradient(w)
-    assert value == pytest.approx(float(expected.detach()), rel=1e-13, abs=1e-14)
-    np.testing.assert_allclose(gradient, point.grad.numpy(), rtol=1e-12, atol=1e-13)
-    again, same = model.value_and_gradient(w, model.margins(w))
-    assert again == value
-    np.testing.assert_array_equal(same, gradient)
-
-
-@every_objective
-@both_layouts
-def test_value_gradient_and_derivatives_match_the_reference(name, layout):
-    rows = make_rows(name, layout)
     loss, regulariser = PARTS[name]
-    X, y, problem = dense_of(rows), rows.label, problem_of(name, rows)
-    for seed in range(5):
-        w = np.random.default_rng(seed).normal(size=6)
-        measured = problem.measure(w)
-        rest = (loss, regulariser, WEIGHT)
-        assert measured["objective"] == pytest.approx(
-            reference.objective(X, y, w, *rest), rel=1e-13
-        )
-        norm = np.linalg.norm(reference.gradient(X, y, w, *rest))
-        assert measured["gradient_norm"] == pytest.approx(norm, rel=1e-12)
-        derivatives = problem.derivatives(X @ w)
-        expected = [
-            reference.loss_derivative(loss, float(x @ w), float(label))
-            for x, label in zip(X, y, strict=True)
-        ]
-        np.testing.assert_allclose(derivatives, expected, rtol=1e-12, atol=1e-15)
-        np.testing.assert_allclose(
-            problem.data_gradient(derivatives),
-            reference.data_gradient(X, y, w, loss),
-            rtol=1e-12,
-            atol=1e-14,
-        )
+    X, y, problem = as_dense(rows), rows.label, problem_of(name, rows)
+    rest = (loss, regulariser, WEIGHT)
+    value, gradient = LinearModel(rows.features, y, objective_of(name)).value_and_gradient(w)
+    assert value == pytest.approx(reference.objective(X, y, w, *rest), rel=1e-13)
+    expected = reference.gradient(X, y, w, *rest)
+    np.testing.assert_allclose(gradient, expected, rtol=1e-12, atol=1e-13)
+    measured = problem.measure(w)
+    assert measured["objective"] == value
+    assert measured["gradient_norm"] == pytest.approx(np.linalg.norm(gradient), rel=1e-12)
+    derivatives = problem.derivatives(X @ w)
+    expected = [reference.loss_derivative(loss, *pair) for pair in zip(X @ w, y, strict=True)]
+    np.testing.assert_allclose(derivatives, expected, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(
+        problem.data_gradient(derivatives),
+        reference.data_gradient(X, y, w, loss),
+        rtol=1e-12,
+        atol=1e-14,
+    )
 
 
 @pytest.mark.parametrize("name", ["logistic_l2", "logistic_nonconvex"])
@@ -116,7 +91,7 @@ def test_margins_of_any_size_neither_overflow_nor_vanish_early(name):
 def test_smoothness_is_that_of_the_longest_row(layout):
     """test_problems.py has the constants of all objectives."""
     rows = make_rows("ridge_regression", layout)
-    longest = (dense_of(rows) ** 2).sum(axis=1).max()
+    longest = (as_dense(rows) ** 2).sum(axis=1).max()
     assert problem_of("ridge_regression", rows).smoothness == pytest.approx(2 * longest + WEIGHT)
 
 
@@ -147,7 +122,7 @@ def test_measurements_match_scikit_learn(name, layouts):
         w = np.random.default_rng(seed).normal(size=6)
         measured = problem.measure(w)
         for split, part in (("train", rows), ("test", test)):
-            margins = dense_of(part) @ w
+            margins = as_dense(part) @ w
             if name.startswith("logistic"):
                 told = np.where(margins > 0, 1.0, -1.0)
                 assert measured[f"{split}_accuracy"] == accuracy_score(part.label, told)
@@ -178,12 +153,13 @@ def test_at_zero_everything_is_told_negative():
 
 @pytest.mark.parametrize("name", ["logistic_l2", "logistic_nonconvex"])
 @pytest.mark.parametrize("label", [0.0, 2.0, 0.5, np.nan])
-def test_labels_other_than_plus_and_minus_one_are_refused(name, label):
-    rows = make_rows(name, "dense")
-    rows.label[4] = label
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_labels_other_than_plus_and_minus_one_are_refused(name, label, split):
+    rows = {"train": make_rows(name, "dense"), "test": make_rows(name, "dense", seed=1)}
+    rows[split].label[4] = label
     message = rf"objective '{name}' needs labels ±1, but data set 'toy' has others, such as"
     with pytest.raises(FedatlasError, match=message) as caught:
-        problem_of(name, rows)
+        problem_of(name, rows["train"], rows["test"])
     assert str(label).removesuffix(".0") in str(caught.value)
 
 
@@ -193,11 +169,3 @@ def test_regression_takes_any_labels_and_tells_classes(name):
     assert "train_rmse" in problem_of(name, rows).measure(np.zeros(6))
     rows.label[:] = np.where(rows.label > 0, 1.0, -1.0)
     assert "train_accuracy" in problem_of(name, rows).measure(np.zeros(6))
-
-
-@pytest.mark.parametrize("name", ["logistic_l2", "logistic_nonconvex"])
-def test_test_labels_other_than_plus_and_minus_one_are_refused(name):
-    test = make_rows(name, "dense", seed=1)
-    test.label[3] = 0.5
-    with pytest.raises(FedatlasError, match="needs labels ±1"):
-        problem_of(name, make_rows(name, "dense"), test)
