@@ -36,7 +36,6 @@ import numpy as np
 from fedatlas.algorithms import algorithm_class, build_algorithm
 from fedatlas.arithmetic.client_rows import ClientRows
 from fedatlas.code import code_digest
-from fedatlas.errors import FedatlasError
 from fedatlas.extensions import relative_path
 from fedatlas.federations.context import FederationContext
 from fedatlas.files import canonical_json, text_digest, write_text
@@ -85,17 +84,12 @@ def rehearse_without_data(spec: RunSpec) -> str:
 
     FedatlasError names the method's file, a fault and what to do, or why it cannot be rehearsed.
     """
-    began = time.perf_counter()
-    try:
-        with np.errstate(all="ignore"), TemporaryDirectory() as folder:
-            rehearsal = _Rehearsal(TinyFederation(spec, None), Path(folder))
-            skipped = rehearsal.check()
-    except ContractViolation as finding:
-        raise FedatlasError(f"{_file_of(spec.algorithm)}: {finding}") from None
-    kind, seconds = spec.federation, time.perf_counter() - began
+    began, kind = time.perf_counter(), spec.federation
+    rounds, skipped = _rehearsed(spec, None)
+    seconds = time.perf_counter() - began
     lines = [
         f"{spec.algorithm} does what a method promises, as {spec.name} declares it, in "
-        f"{rehearsal.rounds} rounds ({seconds:.1f} s):",
+        f"{rounds} rounds ({seconds:.1f} s):",
         "  all that lasts is in its state, which a checkpoint keeps, and is not changed in place",
         "  all random numbers are those that it is given, and problem and network count",
     ]
@@ -113,10 +107,9 @@ def rehearse(spec: RunSpec, shards: Path) -> str:
     """
     began = time.perf_counter()
     try:
-        with np.errstate(all="ignore"), TemporaryDirectory() as folder:
-            _Rehearsal(TinyFederation(spec, shards), Path(folder)).check()
-    except ContractViolation as finding:
-        raise FedatlasError(f"{_file_of(spec.algorithm)}: {finding}") from None
+        _rehearsed(spec, shards)
+    except ContractViolation:
+        raise
     except Exception as error:
         told = f"could not be rehearsed: {type(error).__name__}: {error}"
         log.warning("%s: %s %s", spec.name, spec.algorithm, told)
@@ -126,17 +119,26 @@ def rehearse(spec: RunSpec, shards: Path) -> str:
     return told
 
 
+def _rehearsed(spec: RunSpec, shards: Path | None) -> tuple[int, list[str]]:
+    """How many rounds were played, and which promises could not be compared."""
+    try:
+        with np.errstate(all="ignore"), TemporaryDirectory() as folder:
+            rehearsal = _Rehearsal(TinyFederation(spec, shards), Path(folder))
+            skipped = rehearsal.check()
+    except ContractViolation as finding:
+        file = sys.modules[algorithm_class(spec.algorithm).__module__].__file__
+        raise ContractViolation(f"{relative_path(str(file))}: {finding}") from None
+    return rehearsal.rounds, skipped
+
+
 @dataclass(frozen=True)
 class _Played:
     """What one rehearsal showed. points: after each round, as numpy arrays."""
 
     points: list[list[np.ndarray]]
     seen: Observation
+    carried: list[Carried]
     counted: dict[str, Any]
-
-    @property
-    def carried(self) -> list[Carried]:
-        return self.seen.carried
 
 
 class _Rehearsal:
@@ -148,12 +150,8 @@ class _Rehearsal:
         self._method = build_algorithm(self._spec)
         self._opened: dict[bytes, FederationContext] = {}
         self._kind = self._spec.federation
-        self._rounds = min(self._kind.rounds, self._spec.rounds)
-
-    @property
-    def rounds(self) -> int:
-        """How many rounds were played."""
-        return self._rounds
+        #: How many rounds are played.
+        self.rounds = min(self._kind.rounds, self._spec.rounds)
 
     def check(self) -> list[str]:
         """Raise a ContractViolation for the first promise that is broken.
@@ -169,17 +167,10 @@ class _Rehearsal:
                 "checkpoint after each round: keep all that lasts in the state that `round` "
                 "returns, and draw by `random` alone"
             )
-        checks = {
-            "edges": self._check_edges,
-            "inwards": self._check_inwards,
-            "rows": self._check_rows,
-            "outwards": self._check_outwards,
-            "clocks": self._check_clocks,
-        }
         skipped = []
         for name in self._kind.rehearsal:
             try:
-                checks[name](first)
+                getattr(self, f"_check_{name}")(first)
             except NotComparable:
                 skipped.append(name)
         return skipped
@@ -289,7 +280,7 @@ class _Rehearsal:
         state = method.start(problem, network, x0)
         points: list[list[np.ndarray]] = []
         needed = self._kind.needed
-        while len(points) < self._rounds:
+        while len(points) < self.rounds:
             number = len(points)
             if watched:
                 _check_kinds(state)
@@ -314,7 +305,7 @@ class _Rehearsal:
                 after = {name: engine.numpy(array) for name, array in _arrays(state).items()}
                 _check_numbers(copies, after, points[0], seen.carried)
             if watched and sum(seen.called[name] for name in needed) < _EXCHANGES:
-                self._rounds = min(max(self._rounds, number + 2), _MOST_ROUNDS)
+                self.rounds = min(max(self.rounds, number + 2), _MOST_ROUNDS)
         if answers is not None and len(seen.carried) != len(answers):
             raise NotComparable
         if watched:
@@ -325,7 +316,7 @@ class _Rehearsal:
                     "gradients are counted, and no step: call problem.step_done() after each "
                     "sequential step"
                 )
-        return _Played(points, seen, dict(vars(run.counters)))
+        return _Played(points, seen, seen.carried, dict(vars(run.counters)))
 
 
 def _check_kinds(state: Any) -> None:
@@ -421,7 +412,3 @@ def _options(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_options(of) for of in value]
     return 0 if isinstance(value, int | float) and not isinstance(value, bool) else value
-
-
-def _file_of(algorithm: str) -> str:
-    return relative_path(str(sys.modules[algorithm_class(algorithm).__module__].__file__))
