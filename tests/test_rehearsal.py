@@ -98,9 +98,7 @@ class Ef21(HorizontalAlgorithm):
     source: ClassVar[str] = "Richtárik et al. 2021, Algorithm 2, Top-1"
     step_size: PositiveFloat
 
-    @property
-    def effective_step_size(self):
-        return self.step_size
+    effective_step_size = property(lambda self: self.step_size)
 
     def start(self, problem, network, x0):
         everyone = np.arange(problem.clients)
@@ -137,9 +135,7 @@ class Scaffnew(HorizontalAlgorithm):
     step_size: PositiveFloat
     probability: PositiveFloat
 
-    @property
-    def effective_step_size(self):
-        return self.step_size
+    effective_step_size = property(lambda self: self.step_size)
 
     def start(self, problem, network, x0):
         zeros = problem.zeros(problem.clients, problem.dimension)
@@ -169,9 +165,7 @@ class Marina(HorizontalAlgorithm):
     source: ClassVar[str] = "Gorbunov et al. 2021, Algorithm 1, without compression"
     step_size: PositiveFloat
 
-    @property
-    def effective_step_size(self):
-        return self.step_size
+    effective_step_size = property(lambda self: self.step_size)
 
     def start(self, problem, network, x0):
         everyone = np.arange(problem.clients)
@@ -201,9 +195,7 @@ class Lazy(HorizontalAlgorithm):
     source: ClassVar[str] = "Chen et al. 2018, Algorithm 1, with a constant threshold"
     step_size: PositiveFloat
 
-    @property
-    def effective_step_size(self):
-        return self.step_size
+    effective_step_size = property(lambda self: self.step_size)
 
     def start(self, problem, network, x0):
         return State(x0, 0 * x0, problem.zeros(problem.clients, problem.dimension))

@@ -1,5 +1,6 @@
 """DP-GT's theorems on functions that are known, against a plain loop and constants found apart."""
 
+import json
 from math import log, sqrt
 
 import numpy as np
@@ -261,27 +262,19 @@ def test_the_corrected_recursion_bounds_every_step(alpha, beta, share, noise, sa
 
 def test_norms_are_those_of_numpy_and_fail_where_nothing_contracts():
     """A ring's matrices are normal: printed and corrected rates agree; unbalanced ones are not."""
-    ring = recursion_of(RING, RING.T)
+    constants, steps = paper_constants(QUADRATIC), S2_COVERED.steps(100)
+    # A¹¹ for L = 1 and γ = 0.003, from singular values.
+    rest = np.eye(3) - 0.075 * (np.eye(3) - RING) - np.ones((3, 3)) / 3
+    fall = 1 - np.linalg.svd(rest)[1][0]  # α r_L1
+    expected = 1 - fall + 4 * (1 + fall) * 0.003**2 * 3 / (3 * fall)
     for printed in (True, False):
-        assert ring(printed).transfer[0, 0] == pytest.approx(first_entry(RING, 0.075), rel=1e-9)
+        found = recursion(constants, steps, 0.1, 0.1, printed=printed)
+        assert found.transfer[0, 0] == pytest.approx(expected, rel=1e-9)
     weak = S2_COVERED.model_copy(update={"alpha": 0.03, "beta": 0.3})
     assert np.linalg.norm(np.eye(3) - 0.03 * np.diag([1, 1, 1]) + 0.03 * UNBALANCED - LIMIT, 2) > 1
     printed, corrected = on(QUADRATIC, weak, 100, UNBALANCED, UNBALANCED.T)
     assert printed.bound is not None and corrected.bound is None
     assert "contract in the Euclidean norm" in corrected.lacks
-
-
-def recursion_of(states, trackers):
-    constants = constants_of_agents(agents(QUADRATIC), QUADRATIC, states, trackers)
-    steps = S2_COVERED.steps(100)
-    return lambda printed: recursion(constants, steps, 0.1, 0.1, printed=printed)
-
-
-def first_entry(states: np.ndarray, alpha: float) -> float:
-    """A¹¹ for L = 1 and γ = 0.003, from singular values."""
-    rest = np.eye(3) - alpha * (np.eye(3) - states) - np.ones((3, 3)) / 3
-    fall = 1 - np.linalg.svd(rest)[1][0]  # α r_L1
-    return 1 - fall + 4 * (1 + fall) * 0.003**2 * 3 / (3 * fall)
 
 
 def paper_constants(objective: PolyakObjective) -> AgentConstants:
@@ -351,15 +344,10 @@ def test_horizon_rates_against_a_printed_exponent(form, true, declared, outcome)
         ends = spread * np.exp(fall / 2)  # of the norm; its square falls with the exponent
         levels = np.stack([np.full(6, 2.0), ends, ends], axis=1)
         runs[name] = make_trace(levels, schedule=[0, horizon // 2, horizon])
-        runs[name].attrs["specification"] = specified(runs[name], horizon)
+        spec = json.loads(runs[name].attrs["specification"])
+        spec["hyper_parameters"] = {"horizon": horizon}
+        runs[name].attrs["specification"] = json.dumps(spec)
     printed = {"power": declared} if form == "power" else {"base": np.exp(-declared / 10)}
     found = verdict({"kind": "horizon_rate", "series": tuple("abc"), **printed}, **runs)
     assert found.outcome == outcome
     assert found.effect.estimate == pytest.approx(true / declared - 1, abs=0.02)
-
-
-def specified(trace, horizon: int) -> str:
-    import json
-
-    spec = json.loads(trace.attrs["specification"])
-    return json.dumps(spec | {"hyper_parameters": {"horizon": horizon}})
