@@ -22,7 +22,7 @@ from fedatlas.schema.runs import RunSpec
 from fedatlas.store.atlas import AtlasRun, atlas_runs
 from fedatlas.store.beside import differences
 from fedatlas.store.publishing import Publication, publish
-from fedatlas.store.views import is_thinned, kept_records, most_kept, thinned
+from fedatlas.store.views import is_thinned, kept_records, thinned
 from outside_project import open_project, write_project
 from trace_factory import make_trace
 from workflow_copy import ROOT
@@ -132,7 +132,6 @@ def test_ours_are_thinned_as_the_published_runs_are(tmp_path):
 def test_a_schedule_of_another_length_is_thinned_to_as_many_records(tmp_path):
     thin = fedatlas.open_atlas(published_table(tmp_path, falling(101), records=20))
     published = thin.dataset("ours/ours-a/page/only")
-    assert most_kept([published, falling(300)]) == 20 and most_kept([falling(101)]) is None
     own = thinned(falling(301), 20)
     np.testing.assert_array_equal(own["record"], kept_records(301, 20))
     short = thinned(falling(12), 20)

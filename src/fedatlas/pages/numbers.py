@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import xarray as xr
 
 from fedatlas.errors import error_context
 from fedatlas.evaluation.claims.compared import ComparisonTest
@@ -23,7 +22,6 @@ from fedatlas.pages.scope import SelectedExperiment
 from fedatlas.schema.quantities import LEVELS, declared_network
 from fedatlas.schema.runs import flat
 from fedatlas.store.atlas import Atlas, atlas_runs, open_atlas
-from fedatlas.store.compared import OF_DIFFERENT_DELTA, cost_cell, delta_suffix, differ
 from fedatlas.store.comparison import compare
 from fedatlas.store.experiment import TRACES, Experiment
 from fedatlas.store.trace import judged
@@ -191,23 +189,18 @@ def _table(
     with warnings.catch_warnings():
         # A line under the table says the same.
         warnings.simplefilter("ignore", UserWarning)
-        shown = compare(atlas, measurement, costs, target).dataset
+        shown = compare(atlas, measurement, costs, target)
     goal = text(target_name(measurement, log_target(measurement, target)))
     why = "" if declared else ", the best that the medians of all runs reach"
     yield paragraph(f"{code(experiment.name)}: {goal}{why}. {_axes(costs)}")
-    deltas = shown["delta"].to_numpy()
     header = ("run", *map(_column, costs), "seeds")
-    rows = [
-        [text(experiment.runs[str(run)]), *_cells(shown.isel(run=place), deltas)]
-        for place, run in enumerate(shown["run"].to_numpy())
-    ]
+    rows = [[text(name), *cells] for name, *cells in shown.table().itertuples()]
     yield table(header, rows, numbers=range(1, len(header)))
     # Costs that are not counted have a dash already; clocks that differ need a line.
-    reasons = [reason for reason in shown.attrs["left_out"] if "clock" in reason]
-    remarks = [f"Left out: {text(reason)}." for reason in reasons]
-    remarks += [f"{capital(text(OF_DIFFERENT_DELTA))}."] * differ(deltas)
+    reasons = [reason for reason in shown.dataset.attrs["left_out"] if "clock" in reason]
+    remarks = [*(f"left out: {reason}" for reason in reasons), *shown.remarks()]
     if remarks:
-        yield "\n".join(map(item, remarks))
+        yield "\n".join(item(f"{capital(text(remark))}.") for remark in remarks)
 
 
 def _column(cost: str) -> str:
@@ -220,14 +213,3 @@ def _axes(costs: Sequence[str]) -> str:
     networks = [network for cost in costs if (network := declared_network(cost))]
     told = "; then ".join(text(network.label) for network in networks)
     return f"Network seconds: {told}; a run with a clock of its own has that one." if told else ""
-
-
-def _cells(run: xr.Dataset, deltas: np.ndarray) -> Iterator[str]:
-    """deltas: (runs, costs) of the whole table."""
-    seeds, reached = int(run["seeds"]), int(run["seeds_reached"])
-    for place, clock in enumerate(run["clock"].to_numpy()):
-        centre, low, high = (float(run[name][place]) for name in ("centre", "low", "high"))
-        told = cost_cell(centre, low, high, reached, seeds)
-        told += delta_suffix(float(run["delta"][place]), deltas[:, place])
-        yield f"{told} own clock" if clock == "own" else told
-    yield f"{reached} of {seeds}"

@@ -14,6 +14,7 @@ from fedatlas.evaluation.verdicts import (
     QUESTIONS,
     Verdict,
     cases_of,
+    families,
     read_verdicts,
     tally,
     tally_table,
@@ -123,28 +124,15 @@ def _overview(
         if (own := outcomes[scope.key]) or scope.paper or scope.others
     ]
     yield table(("paper", "experiments run", "files not selected"), rows, numbers=(1, 2))
-    yield from _tallies(scopes, outcomes)
-
-
-def _tallies(
-    scopes: Sequence[PaperScope], outcomes: Mapping[str, Sequence[_Outcome]]
-) -> Iterator[str]:
-    tallies = {}
-    for scope in scopes:
-        for question, name in QUESTIONS.items():
-            own = [
-                verdict
-                for each in outcomes[scope.key]
-                for verdict in each.verdicts
-                if verdict.question == question
-            ]
-            if own:
-                tallies[f"{_heading(scope)}, {name}"] = tally(own)
-    if not tallies:
-        return
-    heads, rows = tally_table(tallies)
-    yield paragraph(CORRECTION)
-    yield table(("whose", *heads), rows, numbers=range(1, len(heads) + 1))
+    names = {scope.key: _heading(scope) for scope in scopes}
+    tallies = {
+        f"{names[paper]}, {QUESTIONS[question]}": tally(own)
+        for (paper, question), own in families(every).items()
+    }
+    if tallies:
+        heads, rows = tally_table(tallies)
+        yield paragraph(CORRECTION)
+        yield table(("whose", *heads), rows, numbers=range(1, len(heads) + 1))
 
 
 def _heading(scope: PaperScope) -> str:

@@ -1,13 +1,13 @@
 """What a comparison found, as data and as tables."""
 
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
 import xarray as xr
 
 from fedatlas.errors import FedatlasError, error_context
@@ -19,10 +19,13 @@ from fedatlas.schema.config import Names
 from fedatlas.schema.quantities import MEASUREMENTS
 from fedatlas.store.atlas import Atlas, AtlasRun, as_atlas, atlas_runs
 from fedatlas.store.beside import beside, notes
-from fedatlas.store.views import is_thinned, most_kept, thinned
+from fedatlas.store.views import is_thinned, thinned
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+_OF_DIFFERENT_DELTA = "not comparable: ε at different δ; that at δ = 0 holds at every δ"
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,6 +72,7 @@ class AtlasComparison:
         """One row per run: the centre of each cost with its interval, and how many seeds got there.
 
         A dash stands where a run does not count a cost, "never" where no seed reached the target.
+        A time is said to be by the run's own clock, an ε at which δ it holds if any δ is above 0.
         """
         import pandas as pd
 
@@ -76,15 +80,13 @@ class AtlasComparison:
         columns: dict[str, list[str]] = {"run": _row_names(found)}
         for cost in found["cost"].to_numpy():
             own = found.sel(cost=cost)
-            cells = zip(
-                *(own[name].to_numpy() for name in ("centre", "low", "high")),
-                *(own[name].to_numpy() for name in ("seeds_reached", "seeds")),
-                strict=True,
-            )
-            deltas = own["delta"].to_numpy()
+            names = ("centre", "low", "high", "seeds_reached", "seeds", "delta", "clock")
+            cells = zip(*(own[name].to_numpy() for name in names), strict=True)
+            some = bool((own["delta"] > 0).any())
             columns[str(cost)] = [
-                f"{cost_cell(*cell)}{delta_suffix(delta, deltas)}"
-                for cell, delta in zip(cells, deltas, strict=True)
+                f"{cost_cell(*cell)}{f' at δ = {delta:.3g}' if some and delta >= 0 else ''}"
+                f"{' own clock' if clock == 'own' else ''}"
+                for *cell, delta, clock in cells
             ]
         columns["seeds"] = [
             f"{reached} of {seeds}"
@@ -101,7 +103,8 @@ class AtlasComparison:
     def remarks(self) -> list[str]:
         """Which runs are stale; what is foreign about published ones, or not comparable."""
         attributes = self.dataset.attrs
-        apart = [OF_DIFFERENT_DELTA] * differ(self.dataset["delta"].to_numpy())
+        deltas = self.dataset["delta"].to_numpy().reshape(-1, 1)
+        apart = [_OF_DIFFERENT_DELTA] if common_delta(list(deltas)) is None else []
         refused = (f"not comparable: {one}" for one in attributes.get("not_comparable", ()))
         return [*apart, *(f"note: {one}" for one in attributes.get("notes", ())), *refused]
 
@@ -178,8 +181,10 @@ def measured(
     with error_context(f"published traces {other.path}"):
         theirs = measuring(atlas_runs(other, experiments=published), metric)
     shown, refused = beside(mine, theirs, metric, costs)
-    most = most_kept(run.trace for run in shown)
-    if most is not None:
+    # As the headings of published files say; see `views.THINNED`.
+    kept = re.findall(r"at most (\d+) records", other.attrs["thinned"])
+    if kept:
+        most = min(map(int, kept))
         mine = mine if whole else [_thinned(run, most) for run in mine]
         shown = [_thinned(run, most) for run in shown]
     return Measured(
@@ -253,21 +258,6 @@ def cost_cell(centre: float, low: float, high: float, reached: int, seeds: int) 
         return _number(centre)
     # If one seed of several reached it, there is no lower bound either.
     return f"{_number(centre)} ({_number(low) if low > 0 else '–'} to {_number(high)})"
-
-
-#: Under tables with an ε of runs that hold at different δ.
-OF_DIFFERENT_DELTA = "not comparable: ε at different δ; that at δ = 0 holds at every δ"
-
-
-def differ(deltas: np.ndarray) -> bool:
-    """Whether an ε of these δ, some of which may be NaN, cannot be compared with another."""
-    return common_delta(list(deltas.reshape(-1, 1))) is None
-
-
-def delta_suffix(delta: float, among: np.ndarray) -> str:
-    """At which δ the ε of a cell holds; empty where all δ of its column are 0, or it has none."""
-    tell = not math.isnan(delta) and bool((among > 0).any())
-    return f" at δ = {delta:.3g}" if tell else ""
 
 
 def _number(value: float) -> str:

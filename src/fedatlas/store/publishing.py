@@ -348,24 +348,17 @@ def _field(name: str, dtype: str, long_name: str, units: str = "1") -> pa.Field:
 
 def _table(atlas: Atlas, place: str, trace: xr.Dataset, schema: pa.Schema) -> pa.Table:
     seeds, records = trace.sizes["seed"], trace.sizes["record"]
-    constant, by_seed = _of_run(atlas, place, trace), _by_seed(trace)
-    columns = []
-    values: Any
-    for one in schema:
-        if one.name in constant:
-            values = [constant[one.name]] * (seeds * records)
-        elif one.name in by_seed:
-            values = np.repeat(np.array(by_seed[one.name], dtype=object), records)
-        elif one.name == "record":
-            values = np.tile(trace["record"].to_numpy(), seeds)
-        elif one.name in trace.variables:
-            values = trace[one.name].transpose("seed", "record").to_numpy().ravel()
-        else:
-            values = [None] * (seeds * records)
-        kind = pa.string() if one.type == _TYPES["text"] else one.type
-        column = pa.array(values, kind, from_pandas=False)
-        columns.append(column.dictionary_encode() if kind == pa.string() else column)
-    return pa.Table.from_arrays(columns, schema=schema)
+    columns: dict[str, Any] = {one.name: [None] * (seeds * records) for one in schema}
+    constant = _of_run(atlas, place, trace)
+    columns |= {name: [value] * (seeds * records) for name, value in constant.items()}
+    columns |= {
+        name: [value for value in values for _ in range(records)]
+        for name, values in _by_seed(trace).items()
+    }
+    columns["record"] = np.tile(trace["record"].to_numpy(), seeds)
+    for name in columns.keys() & NUMBERS.keys() & trace.variables.keys():
+        columns[name] = trace[name].transpose("seed", "record").to_numpy().ravel()
+    return pa.table(columns, schema=schema)
 
 
 def _of_run(atlas: Atlas, place: str, trace: xr.Dataset) -> dict[str, Any]:

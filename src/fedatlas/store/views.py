@@ -1,7 +1,5 @@
 """A trace seen otherwise: with all costs, along one of them, with fewer records and digits."""
 
-from collections.abc import Iterable
-
 import numpy as np
 import xarray as xr
 
@@ -109,21 +107,6 @@ def thinned(trace: xr.Dataset, most: int) -> xr.Dataset:
     kept = trace.isel(record=kept_records(trace.sizes["record"], most))
     told = f"{kept.sizes['record']} of {_records_before(trace)} records"
     return kept.assign_attrs(thinned=told)
-
-
-def most_kept(traces: Iterable[xr.Dataset]) -> int | None:
-    """To how many records at most these traces were thinned, the fewest; None if none was."""
-    return min(filter(None, map(_most_kept, traces)), default=None)
-
-
-def _most_kept(trace: xr.Dataset) -> int | None:
-    """Told by the positions of its records: `thinned` says how many there were."""
-    kept, records = trace["record"].to_numpy(), _records_before(trace)
-    if len(kept) == records:
-        return None
-    mosts = range(2, records)
-    found = (most for most in mosts if np.array_equal(kept_records(records, most), kept))
-    return next(found, len(kept))
 
 
 def _records_before(trace: xr.Dataset) -> int:
