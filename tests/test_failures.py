@@ -16,7 +16,6 @@ from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.models import read_yaml, validated
 from fedatlas.store.netcdf import check_seal
 from fedatlas.training.steps import naming_run
-from workflow_copy import ROOT
 
 
 def job(name: str, log: Path | str = "", **more):
@@ -261,9 +260,3 @@ def test_a_file_that_does_not_exist_is_not_called_damaged(tmp_path):
     assert "ove it away" not in str(caught.value)
     with pytest.raises(FedatlasError, match="cannot be read: Is a directory"):
         check_seal(tmp_path)
-
-
-def test_the_demo_shows_failures_as_any_run_does():
-    recipe = (ROOT / "Makefile").read_text(encoding="utf-8").partition("\ndemo:")[2]
-    assert "tail" not in recipe.partition("\n\n")[0] and "|| {" not in recipe.partition("\n\n")[0]
-    assert "onerror:" in (ROOT / "Snakefile").read_text(encoding="utf-8")

@@ -86,16 +86,3 @@ def test_splits_are_scaled_by_the_training_split_only_where_the_catalogue_says(p
 def test_prose_does_not_decide_how_data_are_read(plan):
     told = json.loads(jobs.reading(plan.catalogue, "a9a", "train"))
     assert told["rows"] == 32561 and not {"title", "licence", "citation"} & set(told)
-
-
-def test_specifications_hold_the_keys_that_commands_ask_for(plan):
-    name = "demo-fedpage"
-    assert set(results.claims_spec(plan, name)) == {
-        "experiment",
-        "paper",
-        "claims",
-        "looks",
-    }
-    assert set(results.figure_spec(plan, name)) == {"title", "runs", "figure"}
-    privacy = results.privacy_spec(plan, "dpgt-audit", "privacy_audit")
-    assert set(privacy) == {"privacy_audit", "runs"}

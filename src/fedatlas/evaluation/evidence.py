@@ -8,7 +8,7 @@ import numpy as np
 from fedatlas.evaluation.comparison import MOST_SEEDS
 from fedatlas.evaluation.levels import value_at
 from fedatlas.schema.claims import OUTCOMES, Effect
-from fedatlas.schema.quantities import AXES, LARGER_IS_BETTER, declared_network, link_latencies
+from fedatlas.schema.quantities import LARGER_IS_BETTER, axis
 
 #: A sign for each outcome, so that it is told without colour.
 MARKS: dict[str, str] = {
@@ -182,10 +182,7 @@ def target_name(measurement: str, level: float) -> str:
 
 def unit_of(cost: str) -> str:
     """Unit in which a cost is counted."""
-    latencies, network = link_latencies(cost), declared_network(cost)
-    if network is not None:
-        return f"simulated seconds ({network.label})"
-    return AXES[cost].unit if latencies is None else f"time units ({latencies.label})"
+    return axis(cost).unit
 
 
 def format_cost(cost: str, budget: float) -> str:

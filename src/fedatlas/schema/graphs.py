@@ -72,22 +72,7 @@ class UndirectedFamily(Model):
     weights: Literal["received", "sent", "metropolis"]
 
 
-class RandomGraph(Model):
-    """A directed Erdős–Rényi graph: every edge is there with the same probability, on its own.
-
-    It is drawn once, from `seed` and the number of agents. A graph that does not connect its agents
-    as a method needs it is refused, not drawn again. `weights` are as of `DirectedFamily`.
-
-    probability: of every edge. seed: of the graph. weights: as of `DirectedFamily`.
-    """
-
-    kind: Literal["random"]
-    probability: float = Field(gt=0, le=1)
-    seed: NonNegativeInt
-    weights: Literal["received", "sent"]
-
-
-_AnyGraph: TypeAlias = EdgeList | DirectedFamily | UndirectedFamily | RandomGraph
+_AnyGraph: TypeAlias = EdgeList | DirectedFamily | UndirectedFamily
 Graph: TypeAlias = Annotated[_AnyGraph, Field(discriminator="kind")]
 
 
@@ -129,14 +114,9 @@ def weight_matrix(graph: Graph, agents: int, where: str = "graph") -> np.ndarray
     return receives / np.maximum(degree, 1)[:, None]
 
 
-def _receives(graph: DirectedFamily | UndirectedFamily | RandomGraph, agents: int) -> np.ndarray:
+def _receives(graph: DirectedFamily | UndirectedFamily, agents: int) -> np.ndarray:
     """Whether i receives from j, (agents, agents) bool."""
     receiver, sender = np.indices((agents, agents))
-    if isinstance(graph, RandomGraph):
-        # PCG64 by name: numpy may change what `default_rng` stands for.
-        generator = np.random.Generator(np.random.PCG64(graph.seed))
-        drawn = generator.random((agents, agents)) < graph.probability
-        return drawn & (receiver != sender)
     ahead = (receiver - sender) % agents
     receives: dict[str, np.ndarray] = {
         "directed_ring": ahead == 1,
@@ -219,7 +199,7 @@ def check_connected_and_balanced(weights: np.ndarray) -> None:
         )
 
 
-_REMEDY = "add edges (of a random graph: raise 'probability' or state another 'seed')"
+_REMEDY = "add edges"
 
 
 def _reached(weights: np.ndarray) -> np.ndarray:

@@ -287,29 +287,24 @@ def declared_network(cost: str) -> DeclaredNetwork | None:
     return None if declared is None else DeclaredNetwork(*map(float, declared.groups()))
 
 
-def axis_label(cost: str) -> str:
-    """The label of a figure's axis, on two lines where it is long."""
-    latencies, network = link_latencies(cost), declared_network(cost)
-    if network is not None:
-        return f"simulated time in seconds,\n{network.label}"
-    if latencies is not None:
+def axis(cost: str) -> Counted:
+    """What is said of an axis; the label of a figure's is on two lines where it is long."""
+    if network := declared_network(cost):
+        unit = f"simulated seconds ({network.label})"
+        label = f"simulated time in seconds,\n{network.label}"
+        return Counted(f"simulated time, {cost}", "1", unit, label, ticks=None)
+    if latencies := link_latencies(cost):
         label = f"simulated time units, {latencies.label}"
-        return label if len(label) <= _LETTERS_OF_AXIS else label.replace(", ", ",\n", 1)
-    return AXES[cost].label or AXES[cost].long_name
+        label = label if len(label) <= _LETTERS_OF_AXIS else label.replace(", ", ",\n", 1)
+        return Counted(f"simulated time, {cost}", "1", f"time units ({latencies.label})", label)
+    return AXES[cost]._replace(label=AXES[cost].label or AXES[cost].long_name)
 
 
 def choice_label(cost: str) -> str:
     """The label of a counted cost in a list from which readers choose, with its unit."""
-    axis = AXES[cost]
-    plain = axis.long_name if axis.units == "1" else f"{axis.long_name} ({axis.units})"
-    return axis.choice or axis.label.replace("\n", " ") or plain
-
-
-def tick_unit(cost: str) -> str | None:
-    """The unit of a figure's ticks; None where these are plain numbers."""
-    if cost in AXES:
-        return AXES[cost].ticks
-    return None if declared_network(cost) else ""
+    counted = AXES[cost]
+    plain = counted.long_name if counted.units == "1" else f"{counted.long_name} ({counted.units})"
+    return counted.choice or counted.label.replace("\n", " ") or plain
 
 
 def known_cost(cost: str) -> str:

@@ -5,7 +5,7 @@ import xarray as xr
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.levels import column, common_costs, cost_axis, diverged, is_counted
-from fedatlas.schema.quantities import AXES, MEASUREMENTS, Counted
+from fedatlas.schema.quantities import AXES, MEASUREMENTS, axis
 from fedatlas.store.trace import about
 
 
@@ -61,7 +61,7 @@ def along(trace: xr.Dataset, cost: str) -> xr.Dataset:
         for seed in np.flatnonzero(healthy):
             values[seed] = np.interp(grid, spent[seed], recorded[seed])
         measured[name] = (("seed", "cost"), values, trace[name].attrs)
-    described = AXES.get(cost, Counted(f"simulated time, {cost}"))
+    described = axis(cost)
     return xr.Dataset(
         measured | {"status": trace["status"].variable},
         coords={

@@ -40,8 +40,7 @@ from fedatlas.schema.quantities import (
     MEASUREMENTS,
     Cost,
     Measurement,
-    axis_label,
-    tick_unit,
+    axis,
 )
 
 if TYPE_CHECKING:
@@ -154,7 +153,7 @@ class ConvergenceFigure(Figure):
             notes.append(apart)
         for place, cost in zip(axes[-1], costs, strict=True):
             own = "\n(at each run's own δ)" if apart and cost == EPSILON else ""
-            place.set_xlabel(axis_label(cost) + own)
+            place.set_xlabel(axis(cost).label + own)
         origins = [_ORIGINS] * bool(shown.published)
         seeds = shown.seeds("median and range of ", every_point=self.points == "all")
         put_title(canvas, title, "\n".join([seeds, *origins, *dict.fromkeys(notes)]))
@@ -250,7 +249,7 @@ def _draw_panel(
         place.set_xscale("log")
         return
     place.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-    unit = tick_unit(cost)
+    unit = axis(cost).ticks
     if unit is not None:
         place.xaxis.set_major_formatter(EngFormatter(unit, sep=""))
 

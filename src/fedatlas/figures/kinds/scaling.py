@@ -23,11 +23,11 @@ from fedatlas.figures.style import (
 )
 from fedatlas.schema.figures import Figure, check_dashed
 from fedatlas.schema.quantities import (
-    AXES,
     LARGER_IS_BETTER,
     MEASUREMENTS,
     Cost,
     Level,
+    axis,
     check_target,
 )
 
@@ -119,7 +119,7 @@ class ScalingFigure(Figure):
         spread = shown.seeds("median and range of ")
         level = MEASUREMENTS[self.measurement].long_name
         sign = "≥" if self.measurement in LARGER_IS_BETTER else "≤"
-        spent_on = AXES[self.cost].long_name if self.cost in AXES else self.cost
+        spent_on = axis(self.cost).long_name
         put_title(canvas, title, f"{spent_on} to {level} {sign} {self.target:g}; {spread}")
         return canvas
 
