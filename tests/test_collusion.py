@@ -56,7 +56,7 @@ def test_groups_unmask_the_same_modulo_two_as_over_the_reals(parties):
     """Of shares and masks as unknowns; odd numbers and halves would make a difference."""
     trees = two_trees(parties)
     nothing = [0] * parties
-    for size in range(1, parties):
+    for size in range(parties):
         for group in combinations(range(parties), size):
             pool = set(group)
             own = [[int(p == party) for p in range(parties)] for party in group]
