@@ -208,7 +208,6 @@ class Result:
     w: Vector
     """The same, in the order of the columns."""
     drained_blocks: list[Vector]
-    drained_w: Vector
     drained_seconds: Seconds
     """The time of the last application; the time of the last sum if that is later."""
 
@@ -585,7 +584,6 @@ def simulate(*arguments: Any, **named: Any) -> Result:
         blocks=reported,
         w=assemble(reported, world.columns),
         drained_blocks=world.blocks,
-        drained_w=assemble(world.blocks, world.columns),
         drained_seconds=max(seconds, last),
         read_delay_max=int(read_delays.max()),
         read_delay_mean=float(read_delays.mean()),
