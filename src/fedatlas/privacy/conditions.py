@@ -240,12 +240,12 @@ def assumption_5(
             _smoothness(f"γ < Q1 α, term {term} of 3", gamma, factor * alpha, curvature)
             for term, factor in enumerate(q1, start=1)
         ),
-        _smoothness_with_mu("γ < Q1 α, term 3 of 3", gamma, q1_with_mu * alpha, curvature),
+        _smoothness("γ < Q1 α, term 3 of 3", gamma, q1_with_mu * alpha, curvature, with_mu=True),
         *(
             _smoothness(f"γ < Q2 β, term {term} of 6", gamma, factor * beta, curvature)
             for term, factor in enumerate(q2, start=1)
         ),
-        _smoothness_with_mu("γ < Q2 β, term 6 of 6", gamma, q2_with_mu * beta, curvature),
+        _smoothness("γ < Q2 β, term 6 of 6", gamma, q2_with_mu * beta, curvature, with_mu=True),
     )
 
 
@@ -307,20 +307,19 @@ def _received(name: str, factor: float, symbol: str, weights: np.ndarray) -> Ite
     yield f"{name} max_i {total} < 1", float(products.max()), "<", 1.0
 
 
-def _smoothness(name: str, value: float, factor: float, curvature: Curvature | None) -> Row:
-    """value < factor/L, or the L with which it holds."""
-    if curvature is not None:
-        return name, value, "<", factor / curvature.smoothness
-    return f"L for {name}", None, "<", max(factor / value, 0.0)
+def _smoothness(
+    name: str, value: float, factor: float, curvature: Curvature | None, *, with_mu: bool = False
+) -> Row:
+    """value < factor/L, or the L with which it holds.
 
-
-def _smoothness_with_mu(name: str, value: float, factor: float, curvature: Curvature | None) -> Row:
-    """value < factor/L √(μ/(16L² + 3μ)), or the L with which it holds for the largest μ, L."""
+    with_mu: √(μ/(16L² + 3μ)) times that; the L is that of the largest μ, L.
+    """
     if curvature is not None:
         smooth, mu = curvature.smoothness, curvature.polyak
-        bound = factor / smooth * sqrt(mu / (16 * smooth**2 + 3 * mu))
+        bound = factor / smooth * (sqrt(mu / (16 * smooth**2 + 3 * mu)) if with_mu else 1.0)
         return name, value, "<", bound
-    # 16 L³ + 3 L² < (factor/value)²
-    zeros = np.roots([16, 3, 0, -((max(factor, 0.0) / value) ** 2)])
-    bound = float(zeros.real[zeros.imag == 0].max())
+    bound = max(factor / value, 0.0)
+    if with_mu:  # 16 L³ + 3 L² < (factor/value)²
+        zeros = np.roots([16, 3, 0, -(bound**2)])
+        bound = float(zeros.real[zeros.imag == 0].max())
     return f"L for {name}", None, "<", bound

@@ -29,7 +29,7 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.parties.messages import KEY_VARIABLE, BlockState, Failed, Report
+from fedatlas.federations.parties.messages import KEY_VARIABLE, BlockState, Report
 from fedatlas.federations.parties.party import compile_kernels
 from fedatlas.federations.vertical.problem import UpdateRule
 from fedatlas.schema.network_model import NetworkModel
@@ -199,9 +199,8 @@ class PartyGroup:
         # All come before the first says hello: MPI starts when all are there.
         self._channels = [self._processes.accept() for _ in shards]
         found = dict(zip(self._hear_all(), self._channels, strict=True))
-        hellos = sorted(found)
-        self._channels = self._processes.channels = [found[hello] for hello in hellos]
-        self.pids = [hello.process for hello in hellos]
+        self._channels = self._processes.channels = [found[hello] for hello in sorted(found)]
+        self.pids = [process for _, process in sorted(found)]
 
     def set_up(self, objective: LinearObjective, network: NetworkModel | None) -> None:
         """Say what is to be minimised; network: what it adds to times, see `InjectedTimes`."""
@@ -288,9 +287,9 @@ class PartyGroup:
                 answer = ready.recv()
             except (EOFError, ConnectionError):
                 self._lose(ready)
-            if isinstance(answer, Failed):
+            if isinstance(answer, FedatlasError):
                 self.close()
-                raise FedatlasError(answer.reason)
+                raise answer
             yield self._channels.index(ready), answer
 
     def _lose(self, channel: Connection) -> NoReturn:

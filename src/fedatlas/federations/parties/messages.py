@@ -89,19 +89,6 @@ class RoundLog:
 KEY_VARIABLE = "FEDATLAS_PARTY_KEY"
 
 
-class Hello(NamedTuple):
-    """A party has read its file. process: its number."""
-
-    party: int
-    process: int
-
-
-class Failed(NamedTuple):
-    """A party cannot go on, and ends."""
-
-    reason: str
-
-
 class Report(NamedTuple):
     """A party at the end of a round; finished: when, in seconds of its clock.
 

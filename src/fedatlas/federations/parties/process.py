@@ -15,8 +15,6 @@ from pathlib import Path
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.parties.messages import (
     KEY_VARIABLE,
-    Failed,
-    Hello,
     MpiTransport,
     SocketTransport,
     Transport,
@@ -60,13 +58,13 @@ def main() -> None:
         else:
             others = [other for other in range(own.parties) if other != own.party]
             transport = SocketTransport(dict(zip(others, told.sockets, strict=True)))
-        control.send(Hello(own.party, os.getpid()))
+        control.send((own.party, os.getpid()))
         _serve(control, own, transport)
     except (EOFError, ConnectionError):  # the launching process has ended
         os._exit(0)
     except Exception as error:
         reason = str(error) if isinstance(error, FedatlasError) else traceback.format_exc()
-        control.send(Failed(f"party {told.party}: {reason}"))
+        control.send(FedatlasError(f"party {told.party}: {reason}"))
         os._exit(1)
 
 
