@@ -425,7 +425,7 @@ def in_one_process(parties, active, rule, samples, law=None):
                 party.handle(*box.popleft())
     assert asked.count("done") == active, "a dominator waits for ever"
     for party in found:
-        party.settle(samples)
+        party.settle()
         assert party.report()
     return kept, [party.block for party in found]
 

@@ -223,7 +223,6 @@ class PartyGroup:
         """
         self._tell("begin_round", rule, len(samples))
         self._hear_all()
-        made = [0] * active
         began = time.time()
         if rule.synchronous:
             hands = [samples[dominator::active].tolist() for dominator in range(active)]
@@ -232,20 +231,15 @@ class PartyGroup:
             left = samples.tolist()
             hands = [self._hand(left, active) for _ in range(active)]
         for dominator, hand in enumerate(hands):
-            made[dominator] += len(hand)
             self._send(self._channels[dominator], "give", hand)
         done = 0
         while done < active:
             for dominator, answer in self._heard():
                 if answer == "done":
                     done += 1
-                    continue
-                hand = self._hand(left, active)
-                made[dominator] += len(hand)
-                self._send(self._channels[dominator], "give", hand)
-        for party, channel in enumerate(self._channels):
-            own = made[party] if party < active else 0
-            self._send(channel, "settle", len(samples) if rule.backward else own)
+                else:
+                    self._send(self._channels[dominator], "give", self._hand(left, active))
+        self._tell("settle")
         return began, self._hear_all()
 
     def full_pass(self, rule: UpdateRule) -> tuple[float, list[Report]]:

@@ -233,9 +233,9 @@ class Party:
         if self._resting:
             self._begin()
 
-    def settle(self, updates: int) -> None:
-        """The round ends when the block has had so many updates in it."""
-        self._settled = updates
+    def settle(self) -> None:
+        """All samples are drawn: the round ends when the block has had all its updates."""
+        self._settled = self._updates if self._rule.backward else self._iteration
 
     def report(self) -> Report | None:
         """What to report if the round or the pass has ended, once."""
