@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -48,6 +48,7 @@ _PANELS = (
 )
 #: Panels that are drawn only where there is something to draw.
 _OPTIONAL = ("delta", "drift")
+_LINE: dict[str, Any] = {"marker": ".", "ms": 5, "lw": 1.3}
 _Corner: TypeAlias = Literal["upper right", "lower left"]  # of a legend
 _SNAPSHOTS = "snapshots of which all shares are seen"
 
@@ -185,18 +186,14 @@ def _by_features(place: Axes, rows: Sequence[RecoveryRow]) -> None:
     Of several that span as many dimensions the largest, as lines lie on each other.
     """
     widest = {row.rank: row.features for row in sorted(rows, key=lambda row: row.features)}
-    rows = [row for row in rows if row.features == widest[row.rank]]
-    names = list(dict.fromkeys(row.masks for row in rows))[:2]
-    labels = {
-        str(row.features): f"{row.features} feature{'s' * (row.features > 1)}, rank {row.rank}"
-        for row in rows
-    }
-    colour_of = colours(labels)
-    for name, style in zip(names, ("-", DASHED), strict=False):
-        for features, label in labels.items():
-            own = [row for row in rows if row.masks == name and str(row.features) == features]
-            _line(place, own, colour_of[label], style, label if style == "-" else "")
-    for name, style in zip(names, ("-", DASHED), strict=False):
+    masks = list(dict.fromkeys(row.masks for row in rows))[:2]
+    rows = [row for row in rows if row.features == widest[row.rank] and row.masks in masks]
+    _draw_lines(
+        *(place, rows),
+        lambda row: f"{_features(row)}, rank {row.rank}",
+        lambda row: row.masks != masks[0],
+    )
+    for name, style in zip(masks, ("-", DASHED), strict=False):
         place.plot([], [], color="0.4", ls=style, label=f"masks: {name}")
     place.set_yscale("log")
     place.set_ylim(top=1e6)  # room for the legend
@@ -205,33 +202,42 @@ def _by_features(place: Axes, rows: Sequence[RecoveryRow]) -> None:
 
 def _by_masks(place: Axes, rows: Sequence[RecoveryRow], corner: _Corner = "lower left") -> None:
     """A line for each law of masks and what is known of the order of updates."""
-    kinds = list(dict.fromkeys((row.masks, row.order, row.features) for row in rows))
-    several = len({features for *_, features in kinds}) > 1
-    labels = {}
-    for masks, order, features in kinds:
-        told = [] if masks == "any" else [masks]
-        told += [f"{features} feature{'s' * (features > 1)}"] if several else []
-        told += ["order of updates unknown"] if order == UNKNOWN else []
-        labels[masks, order, features] = ", ".join(told) or "order of updates known"
-    colour_of = colours(labels.values())
-    for (masks, order, features), label in labels.items():
-        own = [r for r in rows if (r.masks, r.order, r.features) == (masks, order, features)]
-        style = DASHED if order == UNKNOWN else "-"
-        _line(place, own, colour_of[label], style, label)
+    several = len({row.features for row in rows}) > 1
+
+    def label(row: RecoveryRow) -> str:
+        told = [] if row.masks == "any" else [row.masks]
+        told += [_features(row)] * several
+        told += ["order of updates unknown"] * (row.order == UNKNOWN)
+        return ", ".join(told) or "order of updates known"
+
+    _draw_lines(place, rows, label, lambda row: row.order == UNKNOWN)
     _finish(place, corner)
 
 
-def _line(place: Axes, rows: Sequence[RecoveryRow], colour: str, style: object, label: str) -> None:
-    place.plot(
-        [row.observed for row in rows],
-        [max(row.error, 1e-16) for row in rows],
-        color=colour,
-        ls=style,
-        marker=".",
-        ms=5,
-        lw=1.3,
-        label=label,
-    )
+def _features(row: RecoveryRow) -> str:
+    return f"{row.features} feature{'s' * (row.features > 1)}"
+
+
+def _draw_lines(
+    place: Axes,
+    rows: Sequence[RecoveryRow],
+    label: Callable[[RecoveryRow], str],
+    is_dashed: Callable[[RecoveryRow], bool],
+) -> None:
+    """A colour for each label, which stands in the legend once."""
+    lines: dict[tuple[str, bool], list[RecoveryRow]] = {}
+    for row in rows:
+        lines.setdefault((label(row), is_dashed(row)), []).append(row)
+    colour_of = colours(label for label, _ in lines)
+    for (name, dashed), own in lines.items():
+        place.plot(
+            [row.observed for row in own],
+            [max(row.error, 1e-16) for row in own],
+            color=colour_of[name],
+            ls=DASHED if dashed else "-",
+            label="" if dashed and (name, False) in lines else name,
+            **_LINE,
+        )
 
 
 def _finish(place: Axes, corner: _Corner, columns: int = 1) -> None:

@@ -47,6 +47,9 @@ STYLE: Any = {
 MARKERS = "osD^vP*"
 DOTS_PER_INCH = 150
 _LETTERS_PER_INCH = 13  # in a title
+# How many times its lowest value a short logarithmic axis reaches, and ticks between powers of ten.
+_TICKS = {6: (1.0, 2.0, 3.0, 4.0, 6.0, 8.0), 50: (1.0, 2.0, 5.0)}
+_MOST_TICKS = 12
 
 
 @dataclass(frozen=True)
@@ -175,6 +178,17 @@ def tick_plainly(axis: Axis, values: Iterable[float] = ()) -> None:
         axis.set_major_locator(FixedLocator(places))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def tick_decades(place: Axes) -> None:
+    """Label a vertical logarithmic axis plainly, between powers of ten, too, where it is short."""
+    from matplotlib.ticker import LogLocator
+
+    low, high = place.get_ylim()
+    subs = next((subs for times, subs in _TICKS.items() if high < times * low), None)
+    if subs is not None:
+        tick_plainly(place.yaxis)
+        place.yaxis.set_major_locator(LogLocator(subs=subs, numticks=_MOST_TICKS))
 
 
 def put_title(canvas: Canvas, title: str, note: str) -> None:

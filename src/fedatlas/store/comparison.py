@@ -190,20 +190,18 @@ def interpolate(
     if grid.ndim != 1 or not len(grid) or not np.isfinite(grid).all():
         raise FedatlasError("at: must be a list of finite costs: [0, 100, 200]")
     _known(cost)
-    found = measured(atlas, metric, [cost], experiments=experiments, all_points=all_points)
-    return _measured_at(found.mine, metric, cost, grid)
-
-
-def _measured_at(runs: list[AtlasRun], metric: str, cost: str, grid: np.ndarray) -> xr.DataArray:
-    seeds = _all_seeds(runs)
-    left_out: list[str] = []
+    runs = measured(atlas, metric, [cost], experiments=experiments, all_points=all_points).mine
+    seeds, left_out = _all_seeds(runs), list[str]()
     values = np.full((len(runs), len(seeds), len(grid)), np.nan)
     for i, run in enumerate(runs):
         if _lacks(run, cost, left_out):
             continue
-        own = np.searchsorted(seeds, run.trace["seed"].to_numpy())
         records = zip(cost_axis(run.trace, cost), column(run.trace, metric), strict=True)
-        values[i, own] = [_along(grid, *seed) for seed in records]
+        for seed, (spent, level) in zip(run.trace["seed"].to_numpy(), records, strict=True):
+            # A diverged seed ends with NaN. No line crosses a NaN between other measurements.
+            if (known := np.isfinite(spent)).any():
+                own = np.interp(grid, spent[known], level[known], left=np.nan, right=np.nan)
+                values[i, np.searchsorted(seeds, seed)] = own
     long_name, units, *_ = MEASUREMENTS[metric]
     return xr.DataArray(
         values,
@@ -217,14 +215,6 @@ def _measured_at(runs: list[AtlasRun], metric: str, cost: str, grid: np.ndarray)
         name=metric,
         attrs={"long_name": long_name, "units": units, "left_out": left_out},
     )
-
-
-def _along(grid: np.ndarray, spent: np.ndarray, measured: np.ndarray) -> np.ndarray:
-    # A diverged seed ends with NaN. No line crosses a NaN between other measurements.
-    recorded = np.isfinite(spent)
-    if not recorded.any():
-        return np.full(len(grid), np.nan)
-    return np.interp(grid, spent[recorded], measured[recorded], left=np.nan, right=np.nan)
 
 
 def _known(cost: str) -> str:

@@ -20,6 +20,7 @@ from fedatlas.figures.style import (
     new_canvas,
     put_title,
     row_title,
+    tick_decades,
 )
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.figures import EFFECTIVE_STEP_SIZE, Figure
@@ -42,9 +43,6 @@ _RING: dict[str, Any] = {"marker": "o", "ms": 9, "mfc": "none", "mew": 1.2, "ls"
 _ALL_LOST: dict[str, Any] = {"marker": "x", "ms": 5, "ls": ""}
 _SOME_LOST: dict[str, Any] = {"marker": "+", "ms": 6, "ls": ""}
 _CROSS_ROOM = 0.05  # of a panel's height, for the crosses of one line
-# Below how many decades a vertical axis has ticks between powers of ten, and at which multiples.
-_TICKS = {0.8: (1.0, 2.0, 3.0, 4.0, 6.0, 8.0), 1.7: (1.0, 2.0, 5.0)}
-_MOST_TICKS = 12
 _LETTERS_OF_LABEL = 42  # of a bound, in a line of the legend
 
 
@@ -275,18 +273,11 @@ def _draw_panel(place: Axes, row: _Row, column: int) -> None:
 
 
 def _make_room(place: Axes, share: float) -> None:
-    """Keep so much of a logarithmic axis free on top, and give it ticks that can be read."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    if place.get_yscale() != "log":
-        return
-    low, high = np.log10(place.get_ylim())
-    place.set_ylim(top=10 ** (high + (high - low) * share / (1 - share)))
-    subs = next((subs for decades, subs in _TICKS.items() if high - low < decades), (1.0,))
-    place.yaxis.set_major_locator(LogLocator(subs=subs, numticks=_MOST_TICKS))
-    place.yaxis.set_minor_formatter(NullFormatter())
-    if len(subs) > 1:
-        place.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    """Keep so much of a logarithmic axis free on top."""
+    if place.get_yscale() == "log":
+        low, high = np.log10(place.get_ylim())
+        place.set_ylim(top=10 ** (high + (high - low) * share / (1 - share)))
+        tick_decades(place)
 
 
 def _heights(levels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

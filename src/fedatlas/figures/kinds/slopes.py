@@ -18,6 +18,7 @@ from fedatlas.figures.style import (
     legend_beside,
     new_canvas,
     put_title,
+    tick_decades,
     tick_plainly,
 )
 from fedatlas.schema.claims import Claim
@@ -141,16 +142,8 @@ def _by_numbers(line: Line) -> list[tuple[float, str]]:
 
 
 def _widen(place: Axes) -> None:
-    """Show some decades at least of the y axis, and 0.02 at a tick rather than 2 × 10⁻²."""
-    from matplotlib.ticker import LogFormatterSciNotation
-
-    class Numbers(LogFormatterSciNotation):
-        def __call__(self, x: float, pos: int | None = None) -> str:
-            label: str = super().__call__(x, pos)
-            return f"{x:g}" if label and 1e-3 <= x < 1e4 else label
-
+    """Show some decades at least of the vertical axis."""
     low, high = np.log10(place.get_ylim())
     margin = max(0.0, _LEAST - (high - low)) / 2
     place.set_ylim(10 ** (low - margin), 10 ** (high + margin))
-    for put in (place.yaxis.set_major_formatter, place.yaxis.set_minor_formatter):
-        put(Numbers(minor_thresholds=(1.5, 0.6)))
+    tick_decades(place)
