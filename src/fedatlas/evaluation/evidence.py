@@ -130,11 +130,6 @@ def format_repeats(effect: Effect) -> str:
     return f"; {effect.repeats} seeds repeat others and are not counted" if effect.repeats else ""
 
 
-def level(name: str, levels: np.ndarray) -> str:
-    """The geometric mean, and over how many seeds if not over all or over one only."""
-    return mean_of(name, levels, number)
-
-
 def mean_of(name: str, values: np.ndarray, shown: Callable[[float], str] = "{:.4g}".format) -> str:
     """The mean of the finite values, and over how many seeds if not over all or over one only."""
     found = values[np.isfinite(values)]

@@ -331,12 +331,6 @@ def best_by_others(found: Sequence[Crossings]) -> tuple[Crossings, np.ndarray]:
     return Crossings(*(each[chosen, places] for each in of_points)), chosen
 
 
-def starts_there(trace: Trace, measurement: str, target: float) -> bool:
-    """Whether a seed is at the target level before it spent anything."""
-    at_start = log_measurement(trace, measurement, target)[:, 0] <= target
-    return bool((at_start & ~diverged(trace)).any())
-
-
 def cost_to_reach(trace: Trace, measurement: str, cost: str, target: float) -> np.ndarray:
     """(seeds,) cost at which each seed first reached the target level; +inf where none did.
 

@@ -38,7 +38,6 @@ from fedatlas.evaluation.levels import (
     mean_along,
     reached,
     smallest,
-    starts_there,
     until,
     worse_than_start,
 )
@@ -267,9 +266,9 @@ def to_target(
     found = [crossings(trace, measurement, cost, target, stays=stays) for trace in traces]
     subject = f"{unit_of(cost)} to {target_name(measurement, target)}"
     subject += " for good" if stays else ""
-    at_once = [bool(np.isneginf(crossing.cost).any()) for crossing in found]
-    for name, trace, free in zip(names, traces, at_once, strict=True):
-        if free and starts_there(trace, measurement, target):
+    for name, trace in zip(names, traces, strict=True):
+        start = log_measurement(trace, measurement, target)[:, 0]
+        if (start[~diverged(trace)] <= target).any():
             raise NotTestableError(f"{subject}: {name} starts there")
     if all(np.isposinf(crossing.cost).all() for crossing in found):
         raise NotTestableError(f"{subject}: neither run arrives")
@@ -278,8 +277,8 @@ def to_target(
         if why := why_no_common_delta(list(zip(names, deltas, strict=True))):
             raise NotTestableError(f"{subject}: {why}")
         subject += format_delta(common_delta(deltas))
-    for name, free in zip(names, at_once, strict=True):
-        if free:
+    for name, crossing in zip(names, found, strict=True):
+        if np.isneginf(crossing.cost).any():
             raise NotTestableError(f"{subject}: {name} gets there at a cost of 0")
     return Measured(subject, unit_of(cost), [crossing.cost for crossing in found], found)
 
@@ -293,8 +292,20 @@ def shared_range(
     there.
     """
     budget, start = common_budget(traces, cost), common_start(traces, cost)
-    if why := _why_not_shared(traces, cost, budget):
-        raise NotTestableError(why)
+    if all(diverged(trace).all() for trace in traces):
+        raise NotTestableError("every seed diverged")
+    if not budget:
+        ends = {
+            trace.attrs["run"]: cost_axis(trace, cost)[~diverged(trace), -1] for trace in traces
+        }
+        idle = ", ".join(run for run, spent in ends.items() if (spent == 0).any())
+        raise NotTestableError(f"no cost that all spent: {idle} spent 0 {unit_of(cost)}")
+    if not np.isfinite(budget):
+        raise NotTestableError(f"what all spent {unit_of(cost)} has no bound")
+    if cost == EPSILON:
+        deltas = [(trace.attrs["run"], delta_at(trace, budget)) for trace in traces]
+        if why := why_no_common_delta(deltas):
+            raise NotTestableError(why)
     if at is not None and at > budget:
         raise FedatlasError(
             f"'at: {at:g}' lies beyond {format_cost(cost, budget)}, the most that all runs spent"
@@ -306,26 +317,6 @@ def shared_range(
             f"ends at {end:.4g}"
         )
     return start, end
-
-
-def _why_not_shared(traces: Sequence[Trace], cost: str, budget: float) -> str:
-    """Why runs cannot be compared at a common budget of a cost, in words; empty if they can."""
-    if all(diverged(trace).all() for trace in traces):
-        return "every seed diverged"
-    if not budget:
-        idle = [
-            trace.attrs["run"]
-            for trace in traces
-            if (cost_axis(trace, cost)[~diverged(trace), -1] == 0).any()
-        ]
-        return f"no cost that all spent: {', '.join(dict.fromkeys(idle))} spent 0 {unit_of(cost)}"
-    if not np.isfinite(budget):
-        return f"what all spent {unit_of(cost)} has no bound"
-    if cost == EPSILON:
-        return why_no_common_delta(
-            [(trace.attrs["run"], delta_at(trace, budget)) for trace in traces]
-        )
-    return ""
 
 
 def format_common_cost(traces: Sequence[Trace], cost: str, budget: float) -> str:

@@ -12,7 +12,8 @@ from fedatlas.evaluation.evidence import (
     counts,
     format_interval,
     format_repeats,
-    level,
+    mean_of,
+    number,
     plain,
     target_name,
     unit_of,
@@ -283,7 +284,7 @@ class SlopeTest(EffectTest):
         traces = self._points(results)
         chosen = {goal: best_by_others(self._crossings(traces, goal)) for goal in goals.values()}
         told = ", ".join(
-            level(f"ε = {target:g}", chosen[goal][0].cost)
+            mean_of(f"ε = {target:g}", chosen[goal][0].cost, number)
             + (f" with {_most_chosen(chosen[goal][1], traces)}" if len(traces) > 1 else "")
             for target, goal in goals.items()
         )
@@ -424,7 +425,9 @@ class SlopeTest(EffectTest):
 
 def _listed(names: Sequence[str], logarithms: Iterable[np.ndarray]) -> str:
     """Means over seeds, by name."""
-    return ", ".join(level(name, own) for name, own in zip(names, logarithms, strict=True))
+    return ", ".join(
+        mean_of(name, own, number) for name, own in zip(names, logarithms, strict=True)
+    )
 
 
 def _mean_squares(trace: Trace, measurement: str) -> np.ndarray:
