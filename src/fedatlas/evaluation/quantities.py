@@ -266,9 +266,9 @@ def to_target(
     found = [crossings(trace, measurement, cost, target, stays=stays) for trace in traces]
     subject = f"{unit_of(cost)} to {target_name(measurement, target)}"
     subject += " for good" if stays else ""
-    for name, trace in zip(names, traces, strict=True):
-        start = log_measurement(trace, measurement, target)[:, 0]
-        if (start[~diverged(trace)] <= target).any():
+    for name, trace, crossing in zip(names, traces, found, strict=True):
+        starts_there = log_measurement(trace, measurement, target)[:, 0] <= target
+        if (starts_there & np.isneginf(crossing.cost)).any():
             raise NotTestableError(f"{subject}: {name} starts there")
     if all(np.isposinf(crossing.cost).all() for crossing in found):
         raise NotTestableError(f"{subject}: neither run arrives")
@@ -295,11 +295,12 @@ def shared_range(
     if all(diverged(trace).all() for trace in traces):
         raise NotTestableError("every seed diverged")
     if not budget:
-        ends = {
-            trace.attrs["run"]: cost_axis(trace, cost)[~diverged(trace), -1] for trace in traces
-        }
-        idle = ", ".join(run for run, spent in ends.items() if (spent == 0).any())
-        raise NotTestableError(f"no cost that all spent: {idle} spent 0 {unit_of(cost)}")
+        idle = dict.fromkeys(
+            trace.attrs["run"]
+            for trace in traces
+            if (cost_axis(trace, cost)[~diverged(trace), -1] == 0).any()
+        )
+        raise NotTestableError(f"no cost that all spent: {', '.join(idle)} spent 0 {unit_of(cost)}")
     if not np.isfinite(budget):
         raise NotTestableError(f"what all spent {unit_of(cost)} has no bound")
     if cost == EPSILON:
