@@ -198,15 +198,6 @@ def test_one_party_has_no_delays():
     assert (delays.convex, delays.nonconvex, delays.epochs(7)) == (1, 0, 7)
 
 
-def test_a_network_by_hand():
-    """Two parties of equal speed, one dominator, no latency: sums at 1, 3, …, updates at 2, 4, …"""
-    result = reference.simulate(
-        "sgd", np.ones((3, 2)), np.ones(3), [[0], [1]], [0] * 4, 4, 0.1, "logistic"
-    )
-    # Labels: dominated, collaborative, dominated, …; every read sees all that came before.
-    assert measured_delays(result, 2) == (0, 1, 2, 1, 4)
-
-
 # -------------------------------------------------------------------------------------- theorems
 
 

@@ -16,8 +16,9 @@ import tempfile
 import time
 from pathlib import Path
 
-import numpy as np
-import xarray as xr
+from rich.console import Console
+
+from fedatlas.provenance import difference
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from slurm.one_node_slurm import OneNodeSlurm, Unavailable
@@ -29,41 +30,7 @@ WAYS = {
     "slurm": (),
     "slurm-arrays": ("--slurm-array-jobs", "train_run"),
 }
-# What may differ: what was measured, and where.
-MEASURED = {"wall_time"}
-HOST = {"device", "versions"}
-
-
-def differences(first: Path, second: Path) -> list[str]:
-    """Names of what differs between two traces, bit for bit."""
-    with xr.open_dataset(first) as one, xr.open_dataset(second) as other:
-        names = sorted((set(one.variables) | set(other.variables)) - MEASURED)
-        found = [
-            name
-            for name in names
-            if name not in one.variables
-            or name not in other.variables
-            or not identical(one[name].to_numpy(), other[name].to_numpy())
-        ]
-        attributes = sorted((set(one.attrs) | set(other.attrs)) - HOST)
-        return found + [
-            f"attribute {name}"
-            for name in attributes
-            if str(one.attrs.get(name)) != str(other.attrs.get(name))
-        ]
-
-
-def identical(one: np.ndarray, other: np.ndarray) -> bool:
-    """Equal in shape, type and value; NaN where the other is NaN."""
-    if (one.shape, one.dtype) != (other.shape, other.dtype):
-        return False
-    return bool(np.array_equal(one, other, equal_nan=one.dtype.kind == "f"))
-
-
-def traces_in(folder: Path) -> dict[str, Path]:
-    """Traces by their place in the results."""
-    results = folder / "results" / "experiments"
-    return {str(file.relative_to(results)): file for file in results.glob("*/traces/*/*.nc")}
+HOST = {"device", "versions"}  # attributes of traces that may differ
 
 
 def run_workflow(folder: Path, environment: dict[str, str], *options: str) -> None:
@@ -98,19 +65,13 @@ def judgements_in(folder: Path) -> dict[str, bytes]:
 
 def compare(reference: Path, other: Path) -> int:
     """How many traces two folders have; ends the program where any result is not in both."""
-    expected, found = traces_in(reference), traces_in(other)
-    if not expected or expected.keys() != found.keys():
-        raise SystemExit(
-            f"FAILED: {len(expected)} traces were made locally and {len(found)} by {other.name}; "
-            f"not in both: {sorted(expected.keys() ^ found.keys())}"
-        )
-    unequal = {name: differences(expected[name], found[name]) for name in expected}
-    lines = [f"{name}: {', '.join(what)}" for name, what in unequal.items() if what]
-    if lines:
-        raise SystemExit("\n".join([f"FAILED: these traces of {other.name} differ:", *lines]))
+    found = difference.compare(reference / "results", other / "results", difference.Tolerance())
+    if found.exit_status or not {name for name, *_ in found.attributes} <= HOST:
+        difference.print_comparison(found, Console())
+        raise SystemExit(f"FAILED: traces of {other.name} are not those that were made locally")
     if judgements_in(reference) != judgements_in(other):
         raise SystemExit(f"FAILED: traces of {other.name} are equal, but what is concluded is not")
-    return len(expected)
+    return len(found.compared)
 
 
 def main() -> None:
