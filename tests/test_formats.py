@@ -179,12 +179,6 @@ def test_an_index_of_0_asks_for_its_key(tmp_path):
     assert samples.features.toarray().tolist() == [[1, 2, 0], [3, 0, 0]]
 
 
-def test_quoted_labels_of_files_of_numbers_are_numbers_too():
-    assert dataset(labels={"+1": 1, "-1.0": -1}).labels == {1: 1, -1: -1}
-    with pytest.raises(FedatlasError, match="maps 'yes', but the labels of this format are num"):
-        dataset(labels={"yes": 1, "no": -1})
-
-
 def test_the_bundled_sets_hold_what_their_publishers_say():
     samples = read_raw(PUBLISHED["breast-cancer"], "train", [])
     assert samples.features.shape == (569, 30)

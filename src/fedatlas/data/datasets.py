@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -21,7 +21,7 @@ from pydantic import (
 
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.raw_files import RawFile, Text, Url
-from fedatlas.data.reading import Raw, as_listed, as_numbers, mapped, told_apart
+from fedatlas.data.reading import Raw, as_listed, mapped, told_apart
 from fedatlas.data.scaling import Scaling, scaling_of
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.models import Model
@@ -142,11 +142,13 @@ class Dataset(Model):
     def read(self, split: str, raw: list[Path]) -> Samples:
         """Read all samples of a split; see `fedatlas.data.formats.read_raw`."""
 
-    @field_validator("labels", mode="before")
+    @field_validator("labels")
     @classmethod
-    def _labels_are_numbers(cls, labels: Any) -> Any:
-        numeric = isinstance(labels, Mapping) and not cls.labels_are_text
-        return as_numbers(labels) if numeric else labels
+    def _labels_are_numbers(cls, labels: dict[Raw, float] | None) -> dict[Raw, float] | None:
+        texts = [raw for raw in labels or () if isinstance(raw, str) and not cls.labels_are_text]
+        if texts:
+            raise ValueError(f"maps {texts[0]!r}, but the labels of this format are bare numbers")
+        return labels
 
     @field_serializer("labels", when_used="json")
     def _labels_as_listed(self, labels: dict[Raw, float] | None) -> dict[str, float] | None:

@@ -100,17 +100,6 @@ def plain_number(text: str, decimal: str = ".") -> float | None:
         return None
 
 
-def as_numbers(labels: Mapping[Any, Any]) -> dict[Any, Any]:
-    """The label map of a file whose labels are numbers; ValueError if a raw label is none."""
-    numbers = {raw: plain_number(raw) if isinstance(raw, str) else raw for raw in labels}
-    for raw, number in numbers.items():
-        if number is None:
-            raise ValueError(f"maps {raw!r}, but the labels of this format are numbers")
-    if len(set(numbers.values())) < len(labels):
-        raise ValueError("two raw labels are the same number")
-    return {numbers[raw]: value for raw, value in labels.items()}
-
-
 def mapped(raw: np.ndarray, labels: Mapping[Raw, float] | None) -> np.ndarray:
     """(n,) float64 values of numeric labels (n,); NaN where the map has none."""
     raw = raw.astype(np.float64)

@@ -42,9 +42,6 @@ def dataset_of(entry: Mapping[str, Any], where: str) -> Dataset:
         raise FedatlasError(
             f"{where}: key 'format', value {name!r}: must be one of {', '.join(formats())}"
         )
-    for key in entry:
-        if key in formats() and key != name:
-            raise FedatlasError(f"{where}: '{key}' goes with 'format: {key}', and only with it")
     return validated(formats()[name], entry, where)
 
 
