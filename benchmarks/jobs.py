@@ -144,7 +144,7 @@ def measure(file: Path, command: list[str]) -> None:
         setattr(owner, name, call)
 
     timed(loop, "code_digest", "digest")
-    timed(context, "open_context", "reading")
+    timed(context.FederationContext, "__init__", "reading")
     timed(rehearsal, "rehearse_once", "rehearsal")
     timed(loop._Run, "train", "rounds")
     timed(loop._Run, "_warm_up", "loading", within="rounds")

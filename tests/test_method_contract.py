@@ -8,7 +8,7 @@ import pytest
 from fedatlas.algorithms import algorithm_names, build_algorithm
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.context import open_context
+from fedatlas.federations.context import FederationContext
 from fedatlas.schema.quantities import COSTS, MEASUREMENTS
 from fedatlas.training.loop import train
 from fedatlas.training.states import state_arrays
@@ -105,7 +105,7 @@ def test_a_seed_decides_its_part_of_the_trace(algorithm, whole, folder, tmp_path
 @every_method
 def test_a_round_leaves_start_state_and_measurements_alone(algorithm, folder):
     spec = small(algorithm)
-    setting = open_context(spec, small_shards(folder, algorithm), "cpu")
+    setting = FederationContext(spec, small_shards(folder, algorithm), "cpu")
     method, trial, random = build_algorithm(spec), setting.seed_run(3), RoundRandom(3)
     problem, network = trial.problem, trial.network
 

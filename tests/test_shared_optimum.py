@@ -24,7 +24,7 @@ from catalogue_entry import FILES, entry
 from experiment_files import config_folder
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.context import open_context
+from fedatlas.federations.context import FederationContext
 from fedatlas.federations.tiered.hubs import SiloModels
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.models import validated
@@ -334,7 +334,7 @@ def test_all_kinds_measure_one_function(prepared, objective, test):
     for algorithm, run in RUNS.items():
         partition = run["partition"].model_copy(update={"test": test})
         spec = specification(algorithm, objective, partition=partition)
-        setting = open_context(spec, shards_for(prepared, spec), "cpu")
+        setting = FederationContext(spec, shards_for(prepared, spec), "cpu")
         oracles.append((spec, setting.seed_run(spec.seeds[0]).problem))
     for seed in range(3):
         x = np.random.default_rng(seed).normal(size=6) * seed  # the first at the start, 0

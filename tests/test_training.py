@@ -10,7 +10,7 @@ import pytest
 
 from fedatlas.arithmetic.client_rows import ClientRows
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.context import open_context, shard_files
+from fedatlas.federations.context import FederationContext, shard_files
 from fedatlas.federations.horizontal import Horizontal
 from fedatlas.schema.quantities import COSTS
 from fedatlas.schema.runs import RunSpec
@@ -220,15 +220,15 @@ def test_a_stated_seed_is_that_of_all_trials(shards, monkeypatch):
     folder = shards("fedavg", monkeypatch)
     spec = varied("fedavg")
     shared = spec.model_copy(update={"partition": spec.partition.of_seed(3)})
-    digests = open_context(shared, folder, "cpu").shard_digests
-    assert digests[3] == digests[8] == open_context(spec, folder, "cpu").shard_digests[3]
+    digests = FederationContext(shared, folder, "cpu").shard_digests
+    assert digests[3] == digests[8] == FederationContext(spec, folder, "cpu").shard_digests[3]
 
 
 def test_one_trials_shards_are_held_at_once_and_read_when_it_changes(shards, monkeypatch):
     folder, read = shards("fedavg", monkeypatch), []
     original = Horizontal.read
     monkeypatch.setattr(Horizontal, "read", lambda files: read.extend(files) or original(files))
-    setting = open_context(varied("fedavg"), folder, "cpu")
+    setting = FederationContext(varied("fedavg"), folder, "cpu")
     for seed in (3, 3, 8, 8, 3):
         setting.seed_run(seed)
     parts = [varied("fedavg").partition.of_seed(seed).slug for seed in (3, 8, 3)]
@@ -238,4 +238,4 @@ def test_one_trials_shards_are_held_at_once_and_read_when_it_changes(shards, mon
 def test_a_trial_without_shards_is_named(shards, monkeypatch):
     folder = shards("fedavg", monkeypatch)
     with pytest.raises(FedatlasError, match=r"seed77.*manifest\.json: no such file"):
-        open_context(varied("fedavg", seeds=(3, 77)), folder, "cpu")
+        FederationContext(varied("fedavg", seeds=(3, 77)), folder, "cpu")

@@ -5,7 +5,7 @@ import pytest
 
 from fedatlas.algorithms import build_algorithm
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.context import open_context
+from fedatlas.federations.context import FederationContext
 from fedatlas.training.loop import train
 from fedatlas.training.rehearsal import rehearse
 from outside_project import open_project, whole_files
@@ -76,7 +76,7 @@ def test_fedprox_without_its_weight_is_fedavg(folder, tmp_path):
 def test_fedprox_is_its_formula(folder):
     """One client's steps of one round, written out."""
     spec = fedprox(proximal_weight=0.7, clients_per_round=1, batch_size=None)
-    setting = open_context(spec, small_shards(folder, "fedavg"), "cpu")
+    setting = FederationContext(spec, small_shards(folder, "fedavg"), "cpu")
     trial, random = setting.seed_run(3), setting.random(3)
     method, problem = build_algorithm(spec), trial.problem
     x = np.linspace(-1, 1, problem.dimension)
@@ -94,7 +94,7 @@ def test_dsgd_is_its_formula_and_clips_only_where_asked(folder, tmp_path):
     spec = dsgd(step_size=0.5)
     assert build_algorithm(spec).clipping_rule is None
     assert build_algorithm(dsgd(clipping="l2")).clipping_rule is not None
-    setting = open_context(spec, shards, "cpu")
+    setting = FederationContext(spec, shards, "cpu")
     trial, random = setting.seed_run(3), setting.random(3)
     method, problem, links = build_algorithm(spec), trial.problem, trial.network.states
     x = np.random.default_rng(0).normal(size=(5, problem.dimension))
@@ -111,7 +111,7 @@ def test_dsgd_is_its_formula_and_clips_only_where_asked(folder, tmp_path):
 
 def test_gradients_refuse_the_samples_of_several_steps(folder):
     """They would be taken over the first step's, and counted for all."""
-    setting = open_context(small("fedavg"), small_shards(folder, "fedavg"), "cpu")
+    setting = FederationContext(small("fedavg"), small_shards(folder, "fedavg"), "cpu")
     trial, random = setting.seed_run(3), setting.random(3)
     problem, clients = trial.problem, np.arange(3)
     for size in (2, None):
@@ -128,7 +128,7 @@ def test_gradients_refuse_the_samples_of_several_steps(folder):
 
 
 def test_min_max_gradients_refuse_them_too(folder):
-    setting = open_context(small("fmgda"), small_shards(folder, "fmgda"), "cpu")
+    setting = FederationContext(small("fmgda"), small_shards(folder, "fmgda"), "cpu")
     trial = setting.seed_run(3)
     batch = trial.problem.minibatches(setting.random(3).at(0), 4, 2)
     for asked in (

@@ -1,15 +1,13 @@
 """What methods run in: data, arithmetic and network, one folder for each federation.
 
-Each folder has one subclass of Federation and one of FederationContext in its `__init__`, which is
-loaded by name, so that a run depends on the code of its own federation only.
+Each folder has one subclass of Federation in its `__init__`, which is loaded by name, so that a run
+depends on the code of its own federation only.
 """
 
-import importlib
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +16,6 @@ from fedatlas.federations.algorithm import Algorithm
 from fedatlas.files import text_digest
 from fedatlas.privacy.accountants import PrivacyContext
 from fedatlas.schema.federation import FEW, Federation, Sizes, Tiny, format_span
-from fedatlas.schema.models import only_subclass
 from fedatlas.schema.objectives import NetworkObjective
 from fedatlas.schema.runs import RunSpec
 
@@ -52,20 +49,21 @@ class Privacy:
     spent: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
-class FederationContext(ABC):
+class FederationContext:
     """Data and arithmetic of a run; of the partitions that seeds may have, one is held at once.
 
     engine: of the seed that was tried last; has the array type (`array`, `numpy`).
-    device: where the engine computes; linear models on the CPU, as far as `linear_on_gpus` is not.
+    device: where the engine computes.
     shard_digests: of all files that a seed reads, by seed.
     accelerator: model, driver and CUDA of a GPU that computes.
     """
 
-    #: Whether linear models are computed on a GPU that is asked for by its name.
-    linear_on_gpus: ClassVar[bool] = False
-
     def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
-        """See `open_context`; a GPU is claimed when all files are found to be whole."""
+        """Open the shards of a run; a GPU is claimed when all files are found to be whole.
+
+        shards: the folder with a folder for each partition, by its slug.
+        device: "auto", "cpu", or a torch device such as "cuda", which a federation may decline.
+        """
         from fedatlas.federations.shards import client_sizes, verify_manifest
 
         self._spec = spec
@@ -79,7 +77,7 @@ class FederationContext(ABC):
                 digests = verify_manifest(files, spec.dataset, spec.split, partition)
                 by_slug[partition.slug] = text_digest("".join(digests))
             self._files[seed], self.shard_digests[seed] = files, by_slug[partition.slug]
-        self.device = device = _claimed(spec, device, self.linear_on_gpus)
+        self.device = device = _claimed(spec, device)
         self._held: list[Path] = []
         self.engine: Any = None
         engine = self._hold(spec.seeds[0])
@@ -89,44 +87,38 @@ class FederationContext(ABC):
             from fedatlas.arithmetic.torch_device import gpu_versions
 
             self.accelerator = gpu_versions(device)
-        #: Weights of the graphs, if there are any.
-        self._graphs: Any = spec.graph_weights if spec.graphs else ()
         #: What budgets of privacy depend on, where they are recorded.
         self._privacy_context: PrivacyContext | None = None
         if spec.federation.has_budgets:
             fewest = min(
                 client_sizes(file).min() for file in {one for (one,) in self._files.values()}
             )
-            self._privacy_context = PrivacyContext(int(fewest), engine.dimension, *self._graphs)
-
-    @abstractmethod
-    def _engine(self, files: Sequence[Path]) -> Any:
-        """The arithmetic over the shards in these files, in the order of their silos."""
-
-    def _network(self, counters: Any) -> Any:  # noqa: B027 parties' seed runs are their own
-        """The network of one seed, which counts in these."""
-
-    def _seed_run(self, seed: int) -> SeedRun:
-        """A fresh start on the engine."""
-        counters = self._spec.federation.counters()
-        problem, network = self.engine.counting(counters), self._network(counters)
-        return SeedRun(problem, network, counters, self.engine.start(seed))
+            graphs = spec.graph_weights if spec.graphs else ()
+            self._privacy_context = PrivacyContext(int(fewest), engine.dimension, *graphs)
 
     def seed_run(self, seed: int) -> SeedRun:
         """A fresh start for one seed; earlier ones must not be used any more."""
-        self._hold(seed)
-        return self._seed_run(seed)
+        engine, kind = self._hold(seed), self._spec.federation
+        counters = kind.counters()
+        network = kind.network(self._spec, engine, counters, seed)
+        problem, x0 = engine.counting(counters), engine.start(seed)
+        return SeedRun(problem, network, counters, x0, kind.draws_by_seed)
 
     def _hold(self, seed: int) -> Any:
         """The engine of the seed's shards, which are read unless they were read last."""
         if self._files[seed] != self._held:
             self.engine = None  # before the next is read: memory holds one
-            self.engine, self._held = self._engine(self._files[seed]), self._files[seed]
+            files, kind = self._files[seed], self._spec.federation
+            self.engine, self._held = kind.engine(self._spec, files, self.device), files
         return self.engine
 
     def random(self, seed: int) -> RoundRandom:
         """The random numbers of one seed."""
-        return RoundRandom(seed)
+        if not self._spec.federation.compiled_draws:
+            return RoundRandom(seed)
+        from fedatlas.arithmetic.kernels.drawing import CompiledRandom
+
+        return CompiledRandom(seed)
 
     def privacy(self, algorithm: Algorithm, rounds: int) -> Privacy:
         """What the method promises, by its first accounting; a round is an iteration."""
@@ -174,21 +166,9 @@ class ClientFederation(Federation):
         return Tiny(changes, len(found), len(found) * each)
 
 
-def open_context(spec: RunSpec, shards: Path, device: str) -> FederationContext:
-    """Open the context of a run.
-
-    shards: the folder with a folder for each partition, by its slug.
-    device: "auto", "cpu", or a torch device such as "cuda", which a context may decline.
-    """
-    module = importlib.import_module(spec.federation.__module__)
-    context: Any = only_subclass(module, FederationContext)
-    opened: FederationContext = context(spec, shards, device)
-    return opened
-
-
-def _claimed(spec: RunSpec, device: str, linear_on_gpus: bool) -> str:
+def _claimed(spec: RunSpec, device: str) -> str:
     """The device that computes, claimed for this process if it is a GPU."""
-    takes_gpus = linear_on_gpus and device != "auto"
+    takes_gpus = spec.federation.linear_on_gpus and device != "auto"
     if device == "cpu" or not (takes_gpus or isinstance(spec.objective, NetworkObjective)):
         return "cpu"
     from fedatlas.arithmetic.torch_device import claimed

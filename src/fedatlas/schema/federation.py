@@ -61,6 +61,9 @@ class Federation(ABC):
     needs_shape: whether networks need samples with a shape.
     has_budgets: whether methods may account for the privacy that they spend.
     own_clock: whether runs simulate time by a declared `network` of their own.
+    draws_by_seed: whether its networks draw numbers of their own by the seed.
+    linear_on_gpus: whether linear models are computed on a GPU that is asked for by its name.
+    compiled_draws: whether methods' random numbers are drawn by compiled loops.
     instead: by cost that it lacks, which one to name.
     inwards, outwards: the network's calls that carry arrays to where they are needed first (the
         server, neighbours, hubs), and from there back.
@@ -83,6 +86,9 @@ class Federation(ABC):
     needs_shape: ClassVar[bool] = True
     has_budgets: ClassVar[bool] = False
     own_clock: ClassVar[bool] = False
+    draws_by_seed: ClassVar[bool] = False
+    linear_on_gpus: ClassVar[bool] = False
+    compiled_draws: ClassVar[bool] = False
     instead: ClassVar[Mapping[str, str]] = {}
     inwards: ClassVar[tuple[str, ...]] = ()
     outwards: ClassVar[tuple[str, ...]] = ()
@@ -147,6 +153,16 @@ class Federation(ABC):
     @abstractmethod
     def read(cls, files: Sequence[Path]) -> Any:
         """The samples in the shards of a partition, in the order of its silos."""
+
+    @classmethod
+    @abstractmethod
+    def engine(cls, spec: Any, files: Sequence[Path], device: str) -> Any:
+        """The arithmetic of a run over the shards in these files, in the order of their silos."""
+
+    @classmethod
+    @abstractmethod
+    def network(cls, spec: Any, engine: Any, counters: Any, seed: int) -> Any:
+        """The network of one seed of a run, which counts in these."""
 
     @classmethod
     @abstractmethod

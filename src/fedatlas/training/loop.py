@@ -16,7 +16,7 @@ from tqdm import tqdm
 from fedatlas.algorithms import build_algorithm
 from fedatlas.code import code_digest
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.context import FederationContext, SeedRun, open_context
+from fedatlas.federations.context import FederationContext, SeedRun
 from fedatlas.files import canonical_json, require_writable
 from fedatlas.schema.runs import RunSpec, record_schedule
 from fedatlas.store.trace import build_trace, values_digest, write_trace
@@ -57,7 +57,7 @@ def train(
     open on these shards. before: called before the first seed trains, unless all have results.
     """
     require_writable(output)
-    context, best = context or open_context(spec, shards, device), spec.read_optima(optima)
+    context, best = context or FederationContext(spec, shards, device), spec.read_optima(optima)
     run = _Run(spec, context, best, seeds)
     files = run.files
     log.info("%s: %d of %d seeds are to train", spec.name, len(files.missing), len(spec.seeds))

@@ -51,7 +51,7 @@ def train_run(
     of seeds and of checkpoints; by default FEDATLAS_SEEDS, or that below results. checkpoint_every:
     seconds between checkpoints; by default FEDATLAS_CHECKPOINT_EVERY, or 60.
     """
-    from fedatlas.federations.context import open_context
+    from fedatlas.federations.context import FederationContext
     from fedatlas.training.loop import train
     from fedatlas.training.rehearsal import rehearse_once
 
@@ -74,7 +74,7 @@ def train_run(
             shared = canonical_json(spec.model_dump(mode="json", exclude=_OF_THE_METHOD))
             if context is None or opened != shared:
                 context = None  # before the next is read: memory holds one
-                context, opened = open_context(spec, shards, device), shared
+                context, opened = FederationContext(spec, shards, device), shared
             rehearse_first = partial(rehearse_once, spec, shards, results / "rehearsals")
             train(
                 spec, shards, trace,

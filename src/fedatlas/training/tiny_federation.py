@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.tables import METADATA_KEY, to_table
-from fedatlas.federations.context import FederationContext, open_context, shard_files
+from fedatlas.federations.context import FederationContext, shard_files
 from fedatlas.federations.shards import client_sizes
 from fedatlas.files import canonical_json
 from fedatlas.schema.objectives import NetworkObjective, PolyakObjective
@@ -82,7 +82,7 @@ class TinyFederation:
         target.mkdir()
         files = shard_files(target, partition.silos)
         write_shards(prepared, partition, files, target / "manifest.json")
-        return open_context(self.spec, folder, "cpu")
+        return FederationContext(self.spec, folder, "cpu")
 
     def _samples(self, others: np.ndarray) -> tuple[Samples, tuple[int, ...] | None]:
         """The samples, and the shape of one if networks take them."""

@@ -13,7 +13,7 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Clipping
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
-from fedatlas.federations.context import ClientFederation, FederationContext
+from fedatlas.federations.context import ClientFederation
 from fedatlas.federations.decentralised.graph import GraphCounters, GraphNetwork, GraphProblem
 from fedatlas.privacy.accountants import (
     Budget,
@@ -61,29 +61,24 @@ class Decentralised(ClientFederation):
         tiny = super().tiny(partition, hyper_parameters, sizes)
         return tiny._replace(rows=tiny.clients * max(1, int(sizes().min())))
 
+    @classmethod
+    def engine(cls, spec: Any, files: Sequence[Path], device: str) -> GraphProblem:
+        data, objective = cls.read(files), spec.objective
+        if isinstance(objective, ClassificationObjective):
+            from fedatlas.federations.decentralised.torch_engine import ClassifyingAgents
 
-class DecentralisedContext(FederationContext):
-    """The same graphs for all seeds; "auto" is a GPU for networks where there is one."""
+            return ClassifyingAgents(data, objective, device, rounds=spec.rounds_of_all_seeds)
+        from fedatlas.federations.decentralised.numpy_engines import FunctionAgents, LinearAgents
 
-    def _engine(self, files: Sequence[Path]) -> GraphProblem:
-        data, objective = Decentralised.read(files), self._spec.objective
         if isinstance(objective, LinearObjective):
-            from fedatlas.federations.decentralised.numpy_engines import LinearAgents
-
             return LinearAgents(data, objective)
-        if isinstance(objective, PolyakObjective):
-            from fedatlas.federations.decentralised.numpy_engines import FunctionAgents
+        return FunctionAgents(data, objective)
 
-            return FunctionAgents(data, objective)
-        from fedatlas.federations.decentralised.torch_engine import ClassifyingAgents
-
-        assert isinstance(objective, ClassificationObjective)
-        rounds = self._spec.rounds_of_all_seeds
-        return ClassifyingAgents(data, objective, self.device, rounds=rounds)
-
-    def _network(self, counters: GraphCounters) -> GraphNetwork:
-        states, trackers = self._graphs
-        return GraphNetwork(states, trackers, self.engine.array, self.engine.draws, counters)
+    @classmethod
+    def network(cls, spec: Any, engine: Any, counters: Any, seed: int) -> GraphNetwork:
+        """The same graphs for all seeds."""
+        states, trackers = spec.graph_weights
+        return GraphNetwork(states, trackers, engine.array, engine.draws, counters)
 
 
 class DecentralisedAlgorithm(Algorithm):

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import PositiveFloat, PositiveInt, model_validator
 
-from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
-from fedatlas.federations.context import ClientFederation, FederationContext
+from fedatlas.federations.context import ClientFederation
 from fedatlas.federations.parts import Counters, StarNetwork
 from fedatlas.schema.federation import Federation, Sizes, Tiny
 from fedatlas.schema.objectives import LinearObjective
@@ -35,6 +34,8 @@ class Horizontal(ClientFederation):
     needed = ("gather",)
     silent = "the server is sent nothing: call network.gather with the clients' rows"
     rehearsal = ("inwards", "rows", "outwards", "clocks")
+    linear_on_gpus = True
+    compiled_draws = True
 
     @classmethod
     def tiny(cls, partition: Any, hyper_parameters: Mapping[str, Any], sizes: Sizes) -> Tiny:
@@ -46,30 +47,20 @@ class Horizontal(ClientFederation):
         changes = tiny.changes | {"clients": clients}
         return tiny._replace(changes=changes, clients=clients, rows=clients * each)
 
-
-class HorizontalContext(FederationContext):
-    """On "auto" the CPU: there, compiled loops over sparse rows beat a GPU's launch times."""
-
-    linear_on_gpus = True
-
-    def _engine(self, files: Sequence[Path]) -> HorizontalProblem:
-        data, objective = Horizontal.read(files), self._spec.objective
-        assert isinstance(objective, LinearObjective)
-        if self.device == "cpu":
+    @classmethod
+    def engine(cls, spec: Any, files: Sequence[Path], device: str) -> HorizontalProblem:
+        """On "auto" the CPU's: compiled loops over sparse rows beat a GPU's launch times."""
+        if device == "cpu":
             from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
 
-            return CompiledEngine(data, objective)
+            return CompiledEngine(cls.read(files), spec.objective)
         from fedatlas.federations.horizontal.torch_engine import TorchEngine
 
-        return TorchEngine(data, objective, self.device)
+        return TorchEngine(cls.read(files), spec.objective, device)
 
-    def _network(self, counters: Counters) -> StarNetwork:
-        return StarNetwork(self.engine.clients, counters)
-
-    def random(self, seed: int) -> RoundRandom:
-        from fedatlas.arithmetic.kernels.drawing import CompiledRandom
-
-        return CompiledRandom(seed)
+    @classmethod
+    def network(cls, spec: Any, engine: Any, counters: Any, seed: int) -> StarNetwork:
+        return StarNetwork(engine.clients, counters)
 
 
 class HorizontalAlgorithm(Algorithm):

@@ -11,7 +11,7 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
-from fedatlas.federations.context import ClientFederation, FederationContext
+from fedatlas.federations.context import ClientFederation
 from fedatlas.federations.min_max.problem import MinMaxProblem, PrimalDual
 from fedatlas.federations.parts import Counters, StarNetwork
 from fedatlas.schema.federation import Federation
@@ -31,20 +31,15 @@ class MinMax(ClientFederation):
     silent = "the server is sent nothing: call network.gather"
     rehearsal = ("inwards", "rows")
 
-
-class MinMaxContext(FederationContext):
-    """Every seed has another network; "auto" is a GPU where there is one."""
-
-    def _engine(self, files: Sequence[Path]) -> MinMaxProblem:
+    @classmethod
+    def engine(cls, spec: Any, files: Sequence[Path], device: str) -> MinMaxProblem:
         from fedatlas.federations.min_max.engine import AucEngine
 
-        objective = self._spec.objective
-        assert isinstance(objective, AucObjective)
-        rounds = self._spec.rounds_of_all_seeds
-        return AucEngine(MinMax.read(files), objective, self.device, rounds=rounds)
+        return AucEngine(cls.read(files), spec.objective, device, rounds=spec.rounds_of_all_seeds)
 
-    def _network(self, counters: Counters) -> StarNetwork:
-        return StarNetwork(self.engine.clients, counters)
+    @classmethod
+    def network(cls, spec: Any, engine: Any, counters: Any, seed: int) -> StarNetwork:
+        return StarNetwork(engine.clients, counters)
 
 
 class MinMaxAlgorithm(Algorithm):

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from fedatlas.federations.vertical import Vertical, VerticalContext
+from fedatlas.federations.vertical import Vertical
 from fedatlas.federations.vertical.problem import PartyProblem, ProcessCounters
 
 
@@ -19,25 +19,23 @@ class Processes(Vertical):
     counters: ClassVar[type[Any]] = ProcessCounters
     instead: ClassVar[Mapping[str, str]] = {"simulated_time": "its time is real: name elapsed_time"}
 
+    @classmethod
+    def engine(cls, spec: Any, files: Sequence[Path], device: str) -> PartyProblem:
+        """One group of processes for all trials on the same shards.
 
-class ProcessContext(VerticalContext):
-    """Processes on the CPU, one group for all trials on the same shards.
-
-    The engine holds all that they hold, side by side, and measures models. To measure is no part of
-    the protocol: this process sees all blocks, no party does.
-    """
-
-    def _engine(self, files: Sequence[Path]) -> PartyProblem:
+        The problem holds all that they hold, side by side, and measures models. To measure is no
+        part of the protocol: this process sees all blocks, no party does.
+        """
         from fedatlas.federations.parties.group import PartyGroup
 
-        problem = super()._engine(files)
-        self._group: Any = None  # those of other shards end before the next begin
-        self._group = PartyGroup(files)
-        self._group.set_up(problem.objective, self._spec.network)
+        problem = super().engine(spec, files, device)
+        problem.group = PartyGroup(files)
+        problem.group.set_up(problem.objective, spec.network)
         return problem
 
-    def _party_network(self, counters: Any, seed: int) -> Any:
+    @classmethod
+    def network(cls, spec: Any, engine: Any, counters: Any, seed: int) -> Any:
         from fedatlas.federations.parties.network import ProcessNetwork
 
-        rows = self.engine.rows
-        return ProcessNetwork(self._group, rows.starts, self._active, len(rows), counters)
+        rows, active = engine.rows, spec.partition.active
+        return ProcessNetwork(engine.group, rows.starts, active, len(rows), counters)

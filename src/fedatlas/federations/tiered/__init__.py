@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedatlas.federations.context import FederationContext
 from fedatlas.federations.tiered.hubs import TieredCounters, TieredNetwork, TieredProblem
 from fedatlas.schema.federation import Federation, Sizes, Tiny, format_span
 from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
@@ -50,20 +49,16 @@ class Tiered(Federation):
         found = sizes()
         return Tiny(changes, len(found), int(found.sum()), 2 * partition.silos, partition.cut)
 
-
-class TieredContext(FederationContext):
-    """On "auto" a GPU for networks where there is one."""
-
-    def _engine(self, files: Sequence[Path]) -> TieredProblem:
-        data, objective = Tiered.read(files), self._spec.objective
-        if isinstance(objective, LinearObjective):
+    @classmethod
+    def engine(cls, spec: Any, files: Sequence[Path], device: str) -> TieredProblem:
+        if isinstance(spec.objective, LinearObjective):
             from fedatlas.federations.tiered.linear_engine import LinearSilos
 
-            return LinearSilos(data, objective)
+            return LinearSilos(cls.read(files), spec.objective)
         from fedatlas.federations.tiered.torch_engine import NetworkSilos
 
-        assert isinstance(objective, ClassificationObjective)
-        return NetworkSilos(data, objective, self.device)
+        return NetworkSilos(cls.read(files), spec.objective, device)
 
-    def _network(self, counters: TieredCounters) -> TieredNetwork:
-        return TieredNetwork(self.engine.clients, counters)
+    @classmethod
+    def network(cls, spec: Any, engine: Any, counters: Any, seed: int) -> TieredNetwork:
+        return TieredNetwork(engine.clients, counters)

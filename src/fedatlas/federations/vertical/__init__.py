@@ -14,12 +14,10 @@ from pydantic import PositiveFloat, PositiveInt
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
-from fedatlas.federations.context import FederationContext, SeedRun
 from fedatlas.federations.vertical.problem import PartyCounters, PartyProblem, UpdateRule
 from fedatlas.schema.federation import FEW, Federation, Sizes, Tiny, format_span
 from fedatlas.schema.network_model import NetworkModel
 from fedatlas.schema.objectives import LinearObjective
-from fedatlas.schema.partitions import VerticalPartition
 from fedatlas.schema.runs import RunSpec
 
 if TYPE_CHECKING:  # the workflow imports federations when it is parsed: keep compilers out of that
@@ -37,6 +35,7 @@ class Vertical(Federation):
     holders = "parties"
     counters: ClassVar[type[Any]] = PartyCounters
     own_clock = True
+    draws_by_seed = True
     instead: ClassVar[Mapping[str, str]] = {
         "elapsed_time": "its time is simulated: name simulated_time, or say 'backend: processes'"
     }
@@ -70,30 +69,17 @@ class Vertical(Federation):
         rows = max(_ROWS, int(hyper_parameters.get("rounds_per_epoch", 1)))
         return Tiny(changes, 1, rows, max(FEW, 2 * partition.parties))
 
+    @classmethod
+    def engine(cls, spec: Any, files: Sequence[Path], device: str) -> PartyProblem:
+        """A sequence of tiny updates, always on the CPU."""
+        return PartyProblem(cls.read(files), spec.objective)
 
-class VerticalContext(FederationContext):
-    """A sequence of tiny updates, always on the CPU."""
-
-    def _engine(self, files: Sequence[Path]) -> PartyProblem:
-        assert isinstance(self._spec.objective, LinearObjective)
-        return PartyProblem(Vertical.read(files), self._spec.objective)
-
-    def _seed_run(self, seed: int) -> SeedRun:
-        problem, counters = self.engine, self._spec.federation.counters()
-        network = self._party_network(counters, seed)
-        return SeedRun(problem, network, counters, np.zeros(problem.dimension), seeded=True)
-
-    def _party_network(self, counters: Any, seed: int) -> Any:
+    @classmethod
+    def network(cls, spec: Any, engine: Any, counters: Any, seed: int) -> Any:
         from fedatlas.federations.vertical.network import PartyNetwork
 
-        rows, objective = self.engine.rows, self.engine.objective
-        model = self._spec.network or NetworkModel()
-        return PartyNetwork(rows, objective, self._active, model, counters, seed)
-
-    @property
-    def _active(self) -> int:
-        assert isinstance(self._spec.partition, VerticalPartition)
-        return self._spec.partition.active
+        model, active = spec.network or NetworkModel(), spec.partition.active
+        return PartyNetwork(engine.rows, engine.objective, active, model, counters, seed)
 
 
 class VerticalAlgorithm(Algorithm):

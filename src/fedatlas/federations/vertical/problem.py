@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from fedatlas.arithmetic.objectives import has_two_classes, quality
-from fedatlas.federations.parts import NumpyArrays
+from fedatlas.federations.parts import FederatedEngine
 from fedatlas.schema.objectives import LinearObjective
 
 if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep compilers out of that
@@ -57,8 +57,13 @@ class UpdateRule:
     step: BlockStep | None = None
 
 
-class PartyProblem(NumpyArrays):
-    """The oracle that vertical algorithms ask; what it costs is counted by the network."""
+class PartyProblem(FederatedEngine):
+    """The oracle that vertical algorithms ask; what it costs is counted by the network.
+
+    group: the parties, where they are processes.
+    """
+
+    group: Any
 
     def __init__(self, data: PartySamples, objective: LinearObjective) -> None:
         """FedatlasError if labels do not suit the loss."""
@@ -86,8 +91,11 @@ class PartyProblem(NumpyArrays):
         """1/n Σ_i ϑ_i x_i, (d,): every party forms its own block of it."""
         return self._model.data_gradient(derivatives)
 
+    def start(self, seed: int) -> np.ndarray:
+        """Zeros, (d,)."""
+        return np.zeros(self.dimension)
+
     def measure(self, x: np.ndarray) -> dict[str, float]:
-        """Every measurement, over all training and test samples; never counted."""
         margins = self._model.margins(x)
         value, gradient = self._model.value_and_gradient(x, margins)
         measured = {"objective": value, "gradient_norm": float((gradient**2).sum() ** 0.5)}
