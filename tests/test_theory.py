@@ -18,7 +18,8 @@ from fedatlas.studies.theory import COLUMNS, bounded_values, read_theory
 from fedatlas.theory.constants import Constants, constants_of
 from fedatlas.theory.methods import theorems_on as all_theorems_on
 from fedatlas.theory.theorems import SQUARED_GRADIENT, SUBOPTIMALITY, Course
-from reference import slope
+from reference import PARTS
+from reference_vertical import gradient as reference_gradient
 from trace_factory import make_trace
 
 ROOT = Path(__file__).parents[1]
@@ -42,14 +43,9 @@ def clients(sizes=(SAMPLES,) * CLIENTS, seed: int = 0) -> ClientSamples:
 
 
 def client_gradient(name: str, weight: float, data: ClientSamples, client: int, x) -> np.ndarray:
-    rows = range(data.offsets[client], data.offsets[client + 1])
-    gradient = np.zeros_like(x)
-    for row in rows:
-        a, b = data.samples.features[row], data.samples.label[row]
-        gradient += slope(name, float(a @ x), b) * a / len(rows)
-    if name == "logistic_nonconvex":
-        return gradient + weight * 2 * x / (1 + x**2) ** 2
-    return gradient + weight * x
+    own = slice(data.offsets[client], data.offsets[client + 1])
+    X, y = data.samples.features[own], data.samples.label[own]
+    return reference_gradient(X, y, x, *PARTS[name], weight)
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)

@@ -54,17 +54,13 @@ def party_rows(seed: int = 0) -> PartyRows:
 
 def sample_gradient(name: str, rows: PartyRows, sample: int, w: np.ndarray) -> np.ndarray:
     """∇f_i(w), from the formulas of the paper."""
-    loss, regulariser = PARTS[name]
-    x, y = rows.features[sample], float(rows.label[sample])
-    theta = reference.loss_derivative(loss, float(x @ w), y)
-    weight = OBJECTIVES[name].regularisation_weight
-    return theta * x + reference.regulariser_gradient(regulariser, weight, w)
+    X, y = rows.features[[sample]], rows.label[[sample]]
+    return reference.gradient(X, y, w, *PARTS[name], OBJECTIVES[name].regularisation_weight)
 
 
 def value(name: str, rows: PartyRows, w: np.ndarray) -> float:
-    loss, regulariser = PARTS[name]
     weight = OBJECTIVES[name].regularisation_weight
-    return reference.objective(rows.features, rows.label, w, loss, regulariser, weight)
+    return reference.objective(rows.features, rows.label, w, *PARTS[name], weight)
 
 
 # ------------------------------------------------------------------------------------- constants

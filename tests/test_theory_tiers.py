@@ -16,7 +16,8 @@ from fedatlas.theory.methods import theorems_on
 from fedatlas.theory.tdcd import TierConstants
 from fedatlas.theory.theorems import Course
 from judging import verdict
-from reference import slope
+from reference import PARTS, slope
+from reference_vertical import regulariser_gradient
 from test_linear_silos import Toy, make_toy, objective_of
 from trace_factory import make_trace
 
@@ -31,10 +32,7 @@ def sample_gradients(toy: Toy, name: str, x: np.ndarray) -> np.ndarray:
 
 
 def of_regulariser(name: str, x: np.ndarray) -> np.ndarray:
-    weight = objective_of(name).regularisation_weight
-    if name == "logistic_nonconvex":
-        return weight * 2 * x / (1 + x**2) ** 2
-    return weight * x
+    return regulariser_gradient(PARTS[name][1], objective_of(name).regularisation_weight, x)
 
 
 @pytest.mark.parametrize("layout", ["dense", "sparse"])
