@@ -6,66 +6,32 @@ P_{k+1} = A P_k Aᵀ + Σ_s v_{s,k} B_s B_sᵀ from 0, exactly, for every number
 Laplace noise of scale σ has the variance 2σ². Graphs enter as weights, see `schema.graphs`.
 """
 
-from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from fedatlas.privacy.schemes import TrackingSteps
 from fedatlas.schema.graphs import in_laplacian, out_laplacian
 
-
-class NoiseSource(NamedTuple):
-    """Independent noises of all agents: B, (rows of z, n), and their variance, (iterations,)."""
-
-    enters: np.ndarray
-    variance: np.ndarray
-
-
 #: Where noise lies: on what is sent, own value included; on what is received of others only; or on
 #: gradients.
 Place: TypeAlias = Literal["sent", "received", "gradient"]
-
-
-@dataclass(frozen=True)
-class NoiseModel:
-    """A, (rows, rows), and the sources; the first n rows of z are agents' states."""
-
-    transition: np.ndarray
-    sources: tuple[NoiseSource, ...]
-
-    def drift(self) -> np.ndarray:
-        """(iterations,) standard deviation of a number of x̄ after each iteration."""
-        agents = self.sources[0].enters.shape[1]
-        mean = np.zeros(len(self.transition))
-        mean[:agents] = 1 / agents
-        covariance = np.zeros_like(self.transition)
-        gathered = []
-        entering = [source.enters @ source.enters.T for source in self.sources]
-        for variances in zip(*(source.variance for source in self.sources), strict=True):
-            covariance = self.transition @ covariance @ self.transition.T
-            for each, variance in zip(entering, variances, strict=True):
-                covariance = covariance + variance * each
-            of_mean = float(mean @ covariance @ mean)
-            # Where noise cancels in the mean, rounding leaves a trace.
-            gathered.append(of_mean if of_mean > _ROUNDING * np.trace(covariance) else 0.0)
-        return np.sqrt(gathered)
-
-
 _ROUNDING = 1e-13
 
 
-def tracking_noise(
+def tracking_drift(
     form: Literal["literal", "compact", "provable"],
     steps: TrackingSteps,
     states: np.ndarray,
     trackers: np.ndarray,
     state_noise: np.ndarray,
     tracker_noise: np.ndarray,
-) -> NoiseModel:
-    """DP-GT by (4)/(6), (7)/(8), or by the form that steps along trackers as sent.
+) -> np.ndarray:
+    """(iterations,) standard deviation of a number of x̄ after each iteration of DP-GT.
 
-    states, trackers: R and C, (n, n). state_noise, tracker_noise: scales σ_k, (iterations,).
+    form: by (4)/(6), by (7)/(8), or stepping along trackers as sent. states, trackers: R and C,
+    (n, n). state_noise, tracker_noise: scales σ_k, (iterations,).
     """
     n = len(states)
     none, alpha, beta = np.zeros((n, n)), steps.state_coupling, steps.tracker_coupling
@@ -84,19 +50,17 @@ def tracking_noise(
             (np.vstack([of_states, none]), state_noise),
             (np.vstack([none, of_trackers]), tracker_noise),
         ]
-    return NoiseModel(
-        transition, tuple(NoiseSource(enters, 2 * np.square(sigma)) for enters, sigma in sources)
-    )
+    return _drift(transition, [(enters, 2 * np.square(sigma)) for enters, sigma in sources])
 
 
-def single_noise(
+def single_drift(
     weights: np.ndarray,
     coupling: float,
     enters: Place,
     variance: np.ndarray,
     step_size: float,
-) -> NoiseModel:
-    """Methods that send models: x_i ← x_i + κ Σ_j w_ij (x_j − x_i) − γ g_i.
+) -> np.ndarray:
+    """The same of methods that send models: x_i ← x_i + κ Σ_j w_ij (x_j − x_i) − γ g_i.
 
     variance: of a number of one agent's noise, (iterations,).
     """
@@ -106,4 +70,25 @@ def single_noise(
         "received": coupling * weights,
         "gradient": -step_size * np.eye(n),
     }
-    return NoiseModel(np.eye(n) - coupling * laplacian, (NoiseSource(by[enters], variance),))
+    return _drift(np.eye(n) - coupling * laplacian, [(by[enters], variance)])
+
+
+def _drift(transition: np.ndarray, sources: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """(iterations,) of A, (rows, rows), and independent noises: B, (rows, n), and their variance.
+
+    The first n rows of z are agents' states.
+    """
+    agents = sources[0][0].shape[1]
+    mean = np.zeros(len(transition))
+    mean[:agents] = 1 / agents
+    covariance = np.zeros_like(transition)
+    gathered = []
+    entering = [enters @ enters.T for enters, _ in sources]
+    for variances in zip(*(variance for _, variance in sources), strict=True):
+        covariance = transition @ covariance @ transition.T
+        for each, variance in zip(entering, variances, strict=True):
+            covariance = covariance + variance * each
+        of_mean = float(mean @ covariance @ mean)
+        # Where noise cancels in the mean, rounding leaves a trace.
+        gathered.append(of_mean if of_mean > _ROUNDING * np.trace(covariance) else 0.0)
+    return np.sqrt(gathered)

@@ -17,7 +17,7 @@ from fedatlas.federations.decentralised import DecentralisedAlgorithm
 from fedatlas.files import write_text
 from fedatlas.privacy.accountants import Budget, PrivacyContext
 from fedatlas.privacy.conditions import Condition
-from fedatlas.privacy.drift import NoiseModel, Place, single_noise, tracking_noise
+from fedatlas.privacy.drift import Place, single_drift, tracking_drift
 from fedatlas.privacy.schemes import S1, S2
 from fedatlas.schema.runs import RunSpec
 from fedatlas.schema.studies import BudgetStudy
@@ -44,23 +44,23 @@ _SINGLE: Mapping[str, tuple[Place, Callable[[Any], float]]] = {
 }
 
 
-def noise_model(spec: RunSpec, iterations: int) -> NoiseModel | None:
-    """The way in which noise enters a run's updates; None for methods that are not listed here."""
+def noise_drift(spec: RunSpec, iterations: int) -> np.ndarray:
+    """(iterations,) noise in x̄, see `privacy.drift`; NaN of methods that are not listed here."""
     algorithm, (states, trackers) = build_algorithm(spec), spec.graph_weights
     if isinstance(algorithm, DpGradientTracking):
         assert trackers is not None
         scheme, horizon = algorithm.scheme, algorithm.horizon
-        return tracking_noise(
+        return tracking_drift(
             algorithm.form,
             scheme.steps(horizon),
             *(states, trackers),
             *scheme.noise(horizon)[:, :iterations],
         )
     if spec.algorithm not in _SINGLE:
-        return None
+        return np.full(iterations, np.nan)
     enters, variance = _SINGLE[spec.algorithm]
     method: Any = algorithm
-    return single_noise(
+    return single_drift(
         *(states, method.coupling, enters),
         np.full(iterations, variance(method)),
         method.step_size,
@@ -95,7 +95,7 @@ def budgets_of_runs(specs: Sequence[RunSpec], study: BudgetStudy) -> xr.Dataset:
             if name not in study.without
         }
         by_horizon = algorithm.budgets_by_horizon(context, study.last_horizon)
-        drift = _drift(spec)
+        drift = noise_drift(spec, spec.rounds)
         for place, (accounting, budget) in enumerate(kept.items()):
             final = by_horizon.get(accounting, unknown)
             unfloored = final.epsilon * _floor(algorithm, accounting, study.last_horizon)
@@ -134,17 +134,11 @@ def tabulate_conditions(specs: Sequence[RunSpec], study: BudgetStudy) -> list[di
     for spec in specs:
         algorithm, context = _private(spec, study)
         rows += [{"run": spec.run, **asdict(found)} for found in algorithm.conditions(context)]
-        drift = _drift(spec)[-1]
+        drift = noise_drift(spec, spec.rounds)[-1]
         if np.isfinite(drift):
             known = {"run": spec.run, "name": _DRIFT, "value": drift, "source": "ours"}
             rows.append(dict.fromkeys(CONDITION_COLUMNS) | known)
     return rows
-
-
-def _drift(spec: RunSpec) -> np.ndarray:
-    """(rounds,)."""
-    model = noise_model(spec, spec.rounds)
-    return np.full(spec.rounds, np.nan) if model is None else model.drift()
 
 
 def _floor(algorithm: DecentralisedAlgorithm, accounting: str, last: int) -> np.ndarray:
