@@ -208,7 +208,7 @@ def under_test(verdicts: Sequence[Verdict]) -> list[tuple[Verdict, float]]:
     """
     cases, found = cases_of(verdicts), []
     for whole in whole_claims(verdicts):
-        own = cases.get(whole.claim, [])
+        own = cases.get(whole.claim, [whole])
         compared = any(each.effect and not each.effect.exact for each in (whole, *own))
         if compared and whole.outcome not in ("not testable", "compatible", "incompatible"):
             p = _whole_p(whole, own)
@@ -225,19 +225,14 @@ def surviving(verdicts: Sequence[Verdict], significance: float = SIGNIFICANCE) -
 
 
 def _whole_p(whole: Verdict, cases: Sequence[Verdict]) -> float:
-    """p of a claim: with cases that of as many as it takes (Benjamini and Heller 2008)."""
-    if not cases:
-        return 1.0 if whole.effect is None or whole.effect.p is None else whole.effect.p
-    if whole.outcome not in DECIDED:
-        return 1.0
+    """p of as many of a claim's cases as it takes (Benjamini and Heller 2008)."""
     spoken = [case for case in cases if case.outcome != "not testable"]
-    if not spoken:
+    if whole.outcome not in DECIDED or not spoken:
         return 1.0
     p_values = sorted(_case_p(case, whole.outcome) for case in spoken)
+    taken = len(spoken) if whole.outcome == "reproduced" else 1
     if whole.cases == "most":
         taken = len(spoken) // 2 + 1
-    else:
-        taken = len(spoken) if whole.outcome == "reproduced" else 1
     return min(1.0, (len(spoken) - taken + 1) * p_values[taken - 1])
 
 
