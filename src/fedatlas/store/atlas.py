@@ -308,34 +308,26 @@ def atlas_runs(
     experiments: names or patterns such as "vfb2-*". runs: names, or experiment/run. Both are all by
     default. FedatlasError for one that is not there.
     """
-    experiments, runs = listed(experiments), listed(runs)
-    places = [(paper, experiment) for paper in atlas for experiment in atlas.names(paper)]
-    named = [experiment for _, experiment in places]
-    for pattern in experiments or ():
+    runs = listed(runs)
+    named = [experiment for paper in atlas for experiment in atlas.names(paper)]
+    for pattern in listed(experiments) or ():
         if not any(is_named(name, [pattern]) for name in named):
             raise FedatlasError(
                 f"experiments: '{pattern}' matches none of the atlas, which has: "
                 f"{', '.join(named) or 'none'}"
             )
-    patterns = ["*"] if experiments is None else experiments
-    there = [
-        (paper, experiment, run)
-        for paper, experiment in places
-        if is_named(experiment, patterns)
-        for run in atlas.names(f"{paper}/{experiment}")
-    ]
-    missing = set(runs or ()).difference(*({run, f"{own}/{run}"} for _, own, run in there))
+    places = [place.split("/") for place in atlas.places(experiments)]
+    known = dict.fromkeys(run for _, _, run, _ in places)
+    missing = {*(runs or ())}.difference(known, (f"{own}/{run}" for _, own, run, _ in places))
     if missing:
-        known = dict.fromkeys(run for *_, run in there)
         raise FedatlasError(
             f"runs: {', '.join(sorted(missing))} not found; there are {', '.join(known)}"
         )
-    for paper, experiment, run in there:
-        if not (runs is None or run in runs or f"{experiment}/{run}" in runs):
-            continue
-        place = f"{paper}/{experiment}/{run}"
-        chosen = atlas.attributes(place)["selected"]
-        for point in atlas.names(place) if all_points else [chosen] if chosen else []:
-            trace = judged(atlas.dataset(f"{place}/{point}"))
-            stale, title = atlas.why_stale(f"{place}/{point}"), atlas.title(place, point)
-            yield AtlasRun(paper, experiment, run, point, title, point == chosen, trace, stale)
+    for paper, experiment, run, point in places:
+        outer = f"{paper}/{experiment}/{run}"
+        chosen = atlas.attributes(outer)["selected"] == point
+        asked = runs is None or run in runs or f"{experiment}/{run}" in runs
+        if asked and (all_points or chosen):
+            place, title = f"{outer}/{point}", atlas.title(outer, point)
+            trace, stale = judged(atlas.dataset(place)), atlas.why_stale(place)
+            yield AtlasRun(paper, experiment, run, point, title, chosen, trace, stale)

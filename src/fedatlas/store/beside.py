@@ -63,9 +63,12 @@ def differences(
 def _of_statements(
     mine: AtlasRun, published: AtlasRun, costs: Sequence[str]
 ) -> Iterator[Difference]:
-    yield from _of_problem(mine, published)
     ours, theirs = completed(mine), completed(published)
     own, other = ours["partition"], theirs["partition"]
+    for key in ("dataset", "split", "objective"):
+        yield from _unequal(key, ours.get(key), theirs.get(key))
+    for key in _ROWS:
+        yield from _unequal(f"partition.{key}", own.get(key), other.get(key))
     if _setting(ours) == _setting(theirs):
         for key in dict.fromkeys((*own, *other)):
             if key not in _ROWS:
@@ -135,16 +138,6 @@ def beside(
         reasons = "\n  ".join(told)
         raise FedatlasError(f"no published run is comparable with ours:\n  {reasons}")
     return kept, told
-
-
-def _of_problem(mine: AtlasRun, other: AtlasRun) -> Iterator[Difference]:
-    """Where data, rows and objectives of two runs differ."""
-    ours, theirs = completed(mine), completed(other)
-    for key in ("dataset", "split", "objective"):
-        yield from _unequal(key, ours.get(key), theirs.get(key))
-    for key in _ROWS:
-        rows = (declared["partition"].get(key) for declared in (ours, theirs))
-        yield from _unequal(f"partition.{key}", *rows)
 
 
 def _setting(declared: Mapping[str, Any]) -> tuple[str, bool]:

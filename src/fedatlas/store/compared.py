@@ -228,12 +228,6 @@ class RunName(NamedTuple):
     title: str
     origin: str = "ours"
 
-    def told(self, *, with_experiment: bool, with_key: bool) -> str:
-        """Its title, and as much more as others need to be told from it."""
-        before = f"{self.experiment}: " if with_experiment else ""
-        key = f" ({self.run})" if with_key else ""
-        return f"{before}{self.title}{key}{' (published)' if self.origin == 'published' else ''}"
-
 
 def format_names(names: Sequence[RunName]) -> list[str]:
     """What tables and figures call runs: titles, with experiments if there are several.
@@ -241,10 +235,14 @@ def format_names(names: Sequence[RunName]) -> list[str]:
     Where two runs would be called the same, their keys follow the title.
     """
     several = len({name.experiment for name in names}) > 1
-    short = {name: name.told(with_experiment=several, with_key=False) for name in names}
-    called = list(short.values())
+
+    def called(name: RunName, key: str = "") -> str:
+        before = f"{name.experiment}: " if several else ""
+        return f"{before}{name.title}{key}{' (published)' if name.origin == 'published' else ''}"
+
+    short = [called(name) for name in dict.fromkeys(names)]
     return [
-        name.told(with_experiment=several, with_key=called.count(short[name]) > 1) for name in names
+        called(name, f" ({name.run})" if short.count(called(name)) > 1 else "") for name in names
     ]
 
 
