@@ -5,19 +5,9 @@ from typing import Annotated
 
 import typer
 
-from fedatlas.plan.places import catalogue_files, shipped_configuration
+from fedatlas.plan.places import shipped_configuration
 from fedatlas.schema.config import MIRROR_VARIABLE, home_expanded
 
-Catalogues = Annotated[
-    list[Path],
-    typer.Option(
-        "--catalogue",
-        help="Catalogue of data sets; the workflow's and projects' by default.",
-        exists=True,
-        default_factory=catalogue_files,
-        show_default=False,
-    ),
-]
 Lock = Annotated[Path, typer.Option(help="Where sums of raw files without one are kept.")]
 Mirror = Annotated[
     Path | None,

@@ -3,15 +3,20 @@
 import shutil
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fedatlas.cli.looking import check_folder
-from fedatlas.cli.options import Catalogues, Configuration, Output
+from fedatlas.cli.options import Configuration, Output
 from fedatlas.errors import FedatlasError
+from fedatlas.extensions import projects
 from fedatlas.files import write_text
 from fedatlas.plain_text import say
+from fedatlas.plan.places import files_named
+
+if TYPE_CHECKING:
+    from fedatlas.data.catalogue import Catalogue
 
 Traces = Annotated[
     Path, typer.Argument(help="Results folder, published folder or an experiment's traces.nc.")
@@ -24,10 +29,8 @@ Experiments = Annotated[
 def export(
     traces: Traces,
     output: Annotated[Path, typer.Argument(help="Table to write (.parquet).")],
-    catalogue: Catalogues,
     config: Configuration,
     experiments: Experiments = None,
-    selected: Annotated[bool, typer.Option(help="Leave out points that no one chose.")] = False,
 ) -> None:
     """Write traces as one table, a row for each run, seed and record."""
     from fedatlas.store.atlas import open_marked
@@ -36,8 +39,8 @@ def export(
     if output.suffix != ".parquet":
         raise FedatlasError(f"{output}: must end in .parquet, the format that is written")
     atlas = open_marked(traces, config)
-    places = atlas.places(experiments, all_points=not selected)
-    rows = export_table(atlas, places, output, _licences(catalogue))
+    places = atlas.places(experiments, all_points=True)
+    rows = export_table(atlas, places, output, _licences(config))
     for one in stale_points(atlas, places):
         say(f"{one} (stale)", to_errors=True)
     say(f"{output}: {rows} rows of {len(places)} traces")
@@ -46,7 +49,6 @@ def export(
 def publish(
     traces: Traces,
     output: Annotated[Path, typer.Argument(help="Folder to write.")],
-    catalogue: Catalogues,
     config: Configuration,
     records: Annotated[int, typer.Option(min=2, help="Kept of each trace at most.")] = 40,
     whole: Annotated[bool, typer.Option(help="Keep all records and all points of grids.")] = False,
@@ -78,7 +80,7 @@ def publish(
             to_errors=True,
         )
     publication = Publication(
-        _licences(catalogue),
+        _licences(config),
         records=None if whole else records,
         all_points=whole or all_points,
         experiments=experiments,
@@ -117,9 +119,6 @@ def compare(
     ] = None,
     experiments: Experiments = None,
     runs: Annotated[list[str] | None, typer.Option(help="Ours: run, or experiment/run.")] = None,
-    published: Annotated[
-        list[str] | None, typer.Option(help="Names or globs of published experiments.")
-    ] = None,
     all_points: Annotated[
         bool, typer.Option(help="Ours at all points of grids, not at the chosen ones only.")
     ] = False,
@@ -142,7 +141,6 @@ def compare(
         "runs": runs,
         "all_points": all_points,
         "against": theirs,
-        "published": published,
         "whole": whole,
     }
     found = compare(ours, metric, costs, target, **chosen)
@@ -153,12 +151,11 @@ def compare(
     say(found)
 
 
-def data_card(output: Output, catalogue: Catalogues) -> None:
+def data_card(output: Output, config: Configuration) -> None:
     """Write what tables of traces hold, and the licences of data sets, as Markdown."""
-    from fedatlas.data.catalogue import load_catalogue
     from fedatlas.pages.repository import data_card
 
-    write_text(output, data_card(load_catalogue(*catalogue)))
+    write_text(output, data_card(_catalogue(config)))
 
 
 def coverage(
@@ -188,7 +185,11 @@ def coverage(
     say(f"{config / 'verdicts.csv'}: {len(verdicts)} claims; {readme}: the table")
 
 
-def _licences(catalogues: list[Path]) -> dict[str, str]:
+def _catalogue(config: Path) -> "Catalogue":
     from fedatlas.data.catalogue import load_catalogue
 
-    return {name: dataset.licence for name, dataset in load_catalogue(*catalogues).items()}
+    return load_catalogue(*files_named("datasets.yaml", config, projects()))
+
+
+def _licences(config: Path) -> dict[str, str]:
+    return {name: dataset.licence for name, dataset in _catalogue(config).items()}

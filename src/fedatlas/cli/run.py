@@ -42,18 +42,11 @@ def run(
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option(help="Say what would run; run nothing.")] = False,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="WORD", help="One more word for snakemake, such as --option=--forceall."
-        ),
-    ] = None,
 ) -> None:
     """Run experiments: figures, verdicts, the atlas; all that they need first."""
     from fedatlas.interruption import HandingOn
 
     command = ["snakemake", *_elsewhere(), "--logger", "fedatlas", "--cores", str(cores)]
-    command += option or ()
     command += ["--dry-run"] if dry_run else []
     command += ["--config", *settings_of(experiments, mirror, device, seeds)]
     say(shlex.join(command))
