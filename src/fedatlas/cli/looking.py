@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedatlas.cli.options import Configuration, Lock, Mirror, ResultsFolder
+from fedatlas.cli.options import Configuration, Lock, Mirror, ResultsFolder, Seeds
 from fedatlas.data.raw_files import LOCK
 from fedatlas.errors import FedatlasError, similar
 from fedatlas.extensions import projects
 from fedatlas.plain_text import say
-from fedatlas.schema.config import SEEDS_VARIABLE, home_expanded
 from fedatlas.schema.experiment_files import Head
 from fedatlas.schema.runs import RunSpec
 
@@ -145,15 +144,7 @@ def verify(
     results: ResultsFolder = Path("results"),
     lock: Lock = LOCK,
     mirror: Mirror = None,
-    seeds: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of results of seeds that is shared.",
-            envvar=SEEDS_VARIABLE,
-            parser=home_expanded,
-            metavar="DIR",
-        ),
-    ] = None,
+    seeds: Seeds = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check all digests again. Exit status: 0 as recorded, 1 drift, 2 a file cannot be read."""

@@ -13,8 +13,8 @@ from typing import Annotated
 
 import typer
 
+from fedatlas.cli.options import Mirror, Seeds
 from fedatlas.plain_text import say
-from fedatlas.schema.config import home_expanded
 
 
 def run(
@@ -22,25 +22,11 @@ def run(
         list[str], typer.Argument(help="Names of experiments, or globs such as 'vfb2-*-d1'.")
     ],
     cores: Annotated[int, typer.Option(min=1, help="How many cores to use.")] = 2,
-    mirror: Annotated[
-        Path | None,
-        typer.Option(
-            parser=home_expanded,
-            metavar="DIR",
-            help="Folder with raw files, used before any download.",
-        ),
-    ] = None,
+    mirror: Mirror = None,
     device: Annotated[
         str | None, typer.Option(help="Where to train: auto, cpu, cuda, cuda:N, or cuda/M.")
     ] = None,
-    seeds: Annotated[
-        Path | None,
-        typer.Option(
-            parser=home_expanded,
-            metavar="DIR",
-            help="Folder of finished seeds, which projects may share; results/seeds without it.",
-        ),
-    ] = None,
+    seeds: Seeds = None,
     dry_run: Annotated[bool, typer.Option(help="Say what would run; run nothing.")] = False,
 ) -> None:
     """Run experiments: figures, verdicts, the atlas; all that they need first."""

@@ -212,30 +212,28 @@ def _complete(
 
 def _with_others(one: Declared, contents: Mapping[str, Declared]) -> Declared:
     """With the runs of the experiment that it shows, and the network of one that it names."""
-    content = _with_runs(one.where, one.content, contents)
+    where, content = one.where, one.content
+    if content.get("runs_of") is not None:
+        content = _runs_of(where, content, contents) | content
+    elif "only" in content:
+        raise FedatlasError(f"{where}: key 'only': belongs to 'runs_of'; remove it")
     other = content.get("network")
     if isinstance(other, str):
         network = contents[other].content.get("network") if other in contents else None
         if not isinstance(network, dict):
             raise FedatlasError(
-                f"{one.where}: key 'network': '{other}' is no other experiment that declares a "
-                "network"
+                f"{where}: key 'network': '{other}' is no other experiment that declares a network"
             )
         content = content | {"network": network}
     return one._replace(content=content)
 
 
-def _with_runs(
-    where: str, content: dict[str, Any], contents: Mapping[str, Declared]
+def _runs_of(
+    where: str, content: Mapping[str, Any], contents: Mapping[str, Declared]
 ) -> dict[str, Any]:
-    """The content with what decides the runs, which may be another experiment's."""
-    other = content.get("runs_of")
-    if other is None:
-        if "only" in content:
-            raise FedatlasError(f"{where}: key 'only': belongs to 'runs_of'; remove it")
-        return content
-    declared = [key for key in _OF_RUNS if key in content]
-    if declared:
+    """What decides the runs of another experiment."""
+    other = content["runs_of"]
+    if declared := [key for key in _OF_RUNS if key in content]:
         raise FedatlasError(f"{where}: key '{declared[0]}': is that of '{other}' ('runs_of')")
     known = isinstance(other, str) and other in contents
     if not known or "runs_of" in contents[other].content:
@@ -245,11 +243,10 @@ def _with_runs(
     taken = {key: value for key, value in contents[other].content.items() if key in _OF_RUNS}
     runs, only = taken.get("runs"), content.get("only")
     if isinstance(runs, dict) and isinstance(only, list) and only:
-        unknown = [run for run in only if run not in list(runs)]
-        if unknown:
+        if unknown := [run for run in only if run not in list(runs)]:
             raise FedatlasError(
                 f"{where}: key 'only': {other} has no run '{unknown[0]}'; its runs are "
                 f"{', '.join(map(str, runs))}"
             )
         taken["runs"] = {run: runs[run] for run in only}
-    return taken | content
+    return taken
