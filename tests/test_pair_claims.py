@@ -258,17 +258,6 @@ def test_order_on_other_costs_uses_the_common_budget():
     assert "by 2e+05 bytes" in found.evidence
 
 
-def test_order_does_not_depend_on_how_often_a_run_is_recorded():
-    """A run of few records was judged where it stood long before the budget."""
-    often = falling_trace(0.8 * SPREAD, records=41)
-    seldom = often.isel(record=[0, 15, 40])
-    short = falling_trace(0.8 * SPREAD, records=31)
-    for pair in ((seldom, short), (short, seldom)):
-        found = verdict(order("faster"), a=pair[0], b=pair[1])
-        assert found.outcome == "no difference"
-        assert found.effect.estimate == pytest.approx(0, abs=1e-9)
-
-
 def test_order_at_a_stated_cost_and_fragile_where_another_budget_says_otherwise():
     crossing = np.where(np.arange(21) < 10, 0.1, 1e-5)
     a, b = make_trace([crossing] * 6), levels_trace(0.01 * SIX)
