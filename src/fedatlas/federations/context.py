@@ -26,14 +26,12 @@ class SeedRun:
 
     counters: a dataclass of running totals, named as the costs and measurements of a trace.
     x0: where to start: a model (d,), or a tuple of arrays or of such tuples.
-    seeded: whether the network draws numbers of its own by the seed.
     """
 
     problem: Any
     network: Any
     counters: Any
     x0: Any
-    seeded: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,8 +99,7 @@ class FederationContext:
         engine, kind = self._hold(seed), self._spec.federation
         counters = kind.counters()
         network = kind.network(self._spec, engine, counters, seed)
-        problem, x0 = engine.counting(counters), engine.start(seed)
-        return SeedRun(problem, network, counters, x0, kind.draws_by_seed)
+        return SeedRun(engine.counting(counters), network, counters, engine.start(seed))
 
     def _hold(self, seed: int) -> Any:
         """The engine of the seed's shards, which are read unless they were read last."""
@@ -127,11 +124,9 @@ class FederationContext:
         conditions = algorithm.conditions(self._privacy_context)
         warnings = tuple(str(condition) for condition in conditions if condition.holds is False)
         spent = {}
-        for budget in list(algorithm.budgets(self._privacy_context, rounds).values())[:1]:
-            spent = {
-                "epsilon": np.append(0.0, budget.epsilon),
-                "delta": np.append(0.0, budget.delta),
-            }
+        if budgets := algorithm.budgets(self._privacy_context, rounds):
+            first = next(iter(budgets.values()))
+            spent = {name: np.append(0.0, getattr(first, name)) for name in ("epsilon", "delta")}
         return Privacy(algorithm.privacy_statement, warnings, spent)
 
 

@@ -310,7 +310,8 @@ class _Run:
                 break
             if self.files.is_due:
                 save(record + 1)
-        result.made = {"start": "" if random.drawn or run.seeded else self._start(seed)}
+        drawn = random.drawn or self.spec.federation.draws_by_seed
+        result.made = {"start": "" if drawn else self._start(seed)}
 
     def _record(
         self,

@@ -137,8 +137,7 @@ class Observation:
         if bare == "broadcast":
             self._reached = np.asarray(options["to"])
         if bare == "minibatches":
-            clients = signature(function).bind(*given, **options).arguments.get("clients")
-            self._note_computing(clients)
+            self._note_computing(signature(function).bind(*given, **options).arguments)
         if bare == "gather":
             self._check_rows(name, given)
         if bare == "send" and options.get("message_bytes", 1) <= 0:
@@ -153,9 +152,9 @@ class Observation:
                 "returned: only parties change their blocks, by the method's `rule`"
             )
 
-    def _note_computing(self, clients: np.ndarray | None) -> None:
-        """Note who computes; None where all take part."""
-        if clients is None:
+    def _note_computing(self, given: dict[str, Any]) -> None:
+        """Note who computes, unless all take part."""
+        if (clients := given.get("clients")) is None:
             return
         if self.computing is None and len(clients) > 1:
             self.computing = np.array(clients)
