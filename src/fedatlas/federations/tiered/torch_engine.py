@@ -91,9 +91,9 @@ class NetworkSilos(TorchArrays, TieredProblem):
             "gradient_norm": float(torch.stack(squares).sum().sqrt()),
         }
         measured |= self._loss.qualities("train", outputs, targets)
-        if self._silos[0].has_test:
+        if (targets := self._silos[0].test_targets) is not None:
             outputs = torch.stack([silo.test_outputs(*model) for silo, *model in silos]).sum(0)
-            measured |= self._loss.qualities("test", outputs, self._silos[0].test_targets)
+            measured |= self._loss.qualities("test", outputs, targets)
         return measured
 
 
@@ -117,14 +117,9 @@ class _Silo(NetworkOnDevice):
         self._loss, self._targets = loss, loss.targets(self._train.label)
         self._row_of, self._offsets = place, data.offsets
         self._rows = torch.tensor(place, device=device)
-        self.has_test = self._test is not None
-        if self._test is not None:
-            self.test_targets = loss.targets(self._test.label)
-
-    @property
-    def train_targets(self) -> torch.Tensor:
-        """Targets of all training samples by ascending id, (M,)."""
-        return self._targets[self._rows]
+        #: By ascending id, (M,).
+        self.train_targets = self._targets[self._rows]
+        self.test_targets = None if self._test is None else loss.targets(self._test.label)
 
     def batch(self, samples: np.ndarray) -> _SiloBatch:
         """The slices of these samples, (B,)."""
