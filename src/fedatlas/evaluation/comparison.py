@@ -15,7 +15,6 @@ from typing import Literal
 
 import numpy as np
 
-from fedatlas.errors import FedatlasError
 from fedatlas.schema.claims import CaseOutcome, Effect, Outcome, Quantifier
 
 CONFIDENCE = 0.95
@@ -58,10 +57,6 @@ def advantages(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
     Losses of +inf are of lost seeds; where both runs lost one, neither is ahead.
     """
-    if len(first) != len(second):
-        raise FedatlasError(
-            f"runs with {len(first)} and {len(second)} seeds cannot be compared by seed"
-        )
     with np.errstate(invalid="ignore"):
         gaps = second - first
     return np.where(np.isposinf(first) & np.isposinf(second), 0.0, gaps)
@@ -151,9 +146,7 @@ def compare(
     outcome = decide(interval, criterion)
     needed = seeds_needed(gaps, criterion, confidence, overlap) if outcome == "undecided" else None
     effect = Effect(
-        estimate=interval.estimate,
-        low=interval.low,
-        high=interval.high,
+        **vars(interval),
         smallest=criterion.smallest,
         unit=unit,
         seeds=len(gaps),
