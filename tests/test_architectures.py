@@ -423,6 +423,8 @@ def test_hidden_units_go_to_networks_that_take_them_and_to_no_other(monkeypatch)
 
 def test_a_single_sample_must_do_where_batches_are_normalised():
     # A map of 1 × 1 leaves one number per channel, of which there is no variance.
-    with pytest.raises(FedatlasError, match=r"not take samples of shape \(1, 3, 32, 32\): .*1 val"):
+    with pytest.raises(
+        FedatlasError, match=r"not take float32 samples of shape \(1, 3, 32, 32\): .*1 val"
+    ):
         checked_build("resnet18_views", (3, 32, 32), 4, batch_statistics=True)
     checked_build("resnet18_views", (3, 33, 33), 4, batch_statistics=True)

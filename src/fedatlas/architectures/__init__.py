@@ -11,7 +11,6 @@ running statistics.
 
 import ast
 import inspect
-import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -28,10 +27,6 @@ __path__ += code_folders("architectures")
 
 # Outputs agree within this share of the largest: far more than rounding, far less than a fault.
 _AGREEMENT = 1e-3
-_CONVERTED = (
-    "samples and parameters are float32, so remove what makes them another type in the forward "
-    "pass, such as .half(), .double() or .to(…)"
-)
 # By how much parameters are larger than at the start, with random signs: outputs that stay between
 # 0 and 1 then do so by the network's last layer.
 _LARGER = (1, 10, 30, 1, 10, 30)
@@ -289,15 +284,16 @@ def _outputs(module: "nn.Module", samples: "torch.Tensor") -> "torch.Tensor":
         found = module(samples)
     # What layers raise for samples that are not theirs; other errors are not about samples.
     except (IndexError, RuntimeError, TypeError, ValueError) as error:
-        types = re.search("dtype|scalar type|Input type", str(error))
-        cause = f"{_CONVERTED}: " if types else ""
         raise FedatlasError(
-            f"does not take samples of shape {tuple(samples.shape)}: {cause}{error}"
+            f"does not take float32 samples of shape {tuple(samples.shape)}: {error}"
         ) from error
     if not isinstance(found, torch.Tensor):
         raise FedatlasError(f"must give a tensor, not {type(found).__name__}")
-    converted = found.is_floating_point() and found.dtype != samples.dtype
-    _require(not converted, f"gives outputs that are {found.dtype}: {_CONVERTED}")
+    _require(
+        found.dtype == samples.dtype or not found.is_floating_point(),
+        f"gives outputs that are {found.dtype}: remove .half(), .double() or .to(…) from the "
+        "forward pass, as samples and parameters are float32",
+    )
     return found
 
 
