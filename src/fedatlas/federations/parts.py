@@ -16,8 +16,14 @@ if TYPE_CHECKING:  # the workflow imports federations when it is parsed: keep li
     from fedatlas.federations.shards import ClientSamples
 
 
-class NumpyArrays:
-    """Engines whose own array type is numpy's."""
+class FederatedEngine(ABC):
+    """The arithmetic over all clients' samples, in numpy unless TorchArrays comes before it.
+
+    samples: training samples of all clients together.
+    """
+
+    samples: int
+    _counters: Any
 
     def array(self, values: np.ndarray) -> Any:
         """The values in the engine's own array type."""
@@ -31,16 +37,6 @@ class NumpyArrays:
     def repeated(self, array: Any, times: int) -> Any:
         """The array (…) repeated, (times, …), as a view."""
         return np.broadcast_to(array, (times, *array.shape))
-
-
-class FederatedEngine(NumpyArrays, ABC):
-    """The arithmetic over all clients' samples, in numpy unless TorchArrays comes before it.
-
-    samples: training samples of all clients together.
-    """
-
-    samples: int
-    _counters: Any
 
     def counting(self, counters: Any) -> Self:
         """The same engine for one seed, whose counters these are."""
