@@ -3,6 +3,7 @@
 from collections import Counter
 from itertools import product
 from math import comb, fsum
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,8 +31,8 @@ def rings_and_shares(draw) -> tuple[Ring, np.ndarray]:
     return ring, np.array(shares)
 
 
-def added_up(tree: AggregationTree, terms: np.ndarray) -> np.uint64:
-    """The sum at the root, modulo 2^64."""
+def added_up(tree: AggregationTree, terms: np.ndarray) -> Any:
+    """The sum at the root, in the order of the tree; of integers modulo 2^64."""
     held = terms.copy()
     for receiver, sender in tree.steps:
         held[[receiver]] += held[[sender]]
