@@ -5,12 +5,14 @@ import tarfile
 import zipfile
 
 
-def tar_of(*entries: str | tuple[str, bytes] | tarfile.TarInfo, compression: str = "") -> bytes:
+def tar_of(
+    *entries: str | tuple[str, bytes] | tarfile.TarInfo,
+    compression: str = "",
+    form: int = tarfile.PAX_FORMAT,
+) -> bytes:
     """A tar of empty files, of files with their contents, or of ready entries full of zeros."""
     buffer = io.BytesIO()
-    with tarfile.open(
-        fileobj=buffer, mode=f"w:{compression}", format=tarfile.PAX_FORMAT
-    ) as archive:
+    with tarfile.open(fileobj=buffer, mode=f"w:{compression}", format=form) as archive:
         for entry in entries:
             if isinstance(entry, tarfile.TarInfo):
                 archive.addfile(entry, io.BytesIO(bytes(entry.size)))
@@ -35,7 +37,7 @@ def zip_of(*entries: str | tuple[str, bytes], method: int = zipfile.ZIP_DEFLATED
     with zipfile.ZipFile(buffer, "w", method) as archive:
         for entry in entries:
             name, content = (entry, b"content") if isinstance(entry, str) else entry
-            archive.writestr(name, content)
+            archive.writestr(zipfile.ZipInfo(name), content, method)
     return buffer.getvalue()
 
 

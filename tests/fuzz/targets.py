@@ -37,6 +37,7 @@ from fedatlas.schema.runs import read_optimum
 from fedatlas.store.netcdf import seal
 from fedatlas.training.seeds import read_checkpoint, write_checkpoint
 from fuzz.mutations import TOKENS, mutated, with_png_sums, with_tar_sums
+from made_archives import special, tar_of, zip_of
 
 Case = Callable[[Random], Any]
 CONFIG = Path(__file__).parents[2] / "config"
@@ -266,45 +267,27 @@ def png_views(folder: Path) -> Case:
 # ---------------------------------------------------------------------------------------- archives
 
 
-def _tars() -> list[bytes]:
-    made = []
-    for form in (tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
-        stream = io.BytesIO()
-        with tarfile.open(fileobj=stream, mode="w", format=form) as archive:
-            for name, content in (("a", b"1"), ("é" * 60 + "/b", b"2" * 600), ("c/", b"")):
-                member = tarfile.TarInfo(name)
-                member.type = tarfile.DIRTYPE if name.endswith("/") else tarfile.REGTYPE
-                member.size = len(content)
-                archive.addfile(member, io.BytesIO(content))
-        made.append(stream.getvalue()[:8192])
-    return made
-
-
 def tar(folder: Path) -> Case:
+    entries = ("a", b"1"), ("é" * 60 + "/b", b"2" * 600), special("c", tarfile.DIRTYPE)
+    forms = (tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT)
+    seeds = [tar_of(*entries, form=form)[:8192] for form in forms]
     tokens = [bytes([kind]) for kind in b"0123456789ABDKLMNSVXgx"]
     tokens += [b"../x\0", b"/tmp/x\0", b"ustar\x0000", b"\xff" * 12, b"\x80" + b"\xff" * 11]
     tokens += [b"18 size=-1000000\n", b"30 GNU.sparse.realsize=99999\n", b"19 path=/etc/x\n"]
     packings = [bytes, bytes, gzip.compress, bz2.compress, lambda x: lzma.compress(x, preset=0)]
     return _unpacked(
-        folder, "tar", _tars(), tokens, with_tar_sums, lambda random: random.choice(packings)
+        folder, "tar", seeds, tokens, with_tar_sums, lambda random: random.choice(packings)
     )
 
 
-def _zips() -> list[bytes]:
-    made = []
-    for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        stream = io.BytesIO()
-        with zipfile.ZipFile(stream, "w", method) as archive:
-            for name, content in (("a", b"1" * 99), ("d/é", b"2" * 600), ("e/", b"")):
-                archive.writestr(zipfile.ZipInfo(name), content, method)
-        made.append(stream.getvalue())
-    return made
-
-
 def zip_archive(folder: Path) -> Case:
+    entries = ("a", b"1" * 99), ("d/é", b"2" * 600), ("e/", b"")
+    seeds = [
+        zip_of(*entries, method=method) for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+    ]
     tokens = [b"PK\x01\x02", b"PK\x03\x04", b"PK\x05\x06", b"PK\x06\x06", b"PK\x06\x07"]
     tokens += [b"../x", b"\x0c\0", b"\x0e\0", b"\x08\0", b"\x01\0\x10\0", b"up\x05\0"]
-    return _unpacked(folder, "zip", _zips(), tokens)
+    return _unpacked(folder, "zip", seeds, tokens)
 
 
 def _unpacked(
