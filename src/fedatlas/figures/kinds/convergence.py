@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 _LINE_STYLES: list[Any] = ["-", "--", ":", "-.", (0, (8, 3)), (0, (1, 3)), (0, (5, 1, 1, 1, 1, 1))]
 _WIDTH = 1.3  # of the thinnest lines
 _HEIGHT = 2.5  # inches of a row, at least
+_NEXT_TO_NOTHING = 100  # how many times a start's cost the next record's is
 # What the axis of a measurement that rises to 1 says where it leaves out the start of curves.
 _CUT = "(curves start below this axis)"
 _LEFT = "(a seed leaves this axis)"
@@ -328,8 +329,13 @@ def _healthy_seeds(
     costs = cost_axis(curve.trace, cost)[healthy]
     values = drawn_values(curve.trace, measurement)[healthy]
     y = np.stack([np.interp(x, *seed) for seed in zip(costs, values, strict=True)])
-    # A logarithmic axis has no place for a cost of 0.
-    return (x[x > 0], y[:, x > 0]) if logarithmic else (x, y)
+    if not logarithmic:
+        return x, y
+    # A logarithmic axis has no place for a cost of 0. It would show at length, as a line, what
+    # nobody recorded between a start that costs next to nothing and the next record.
+    shown = x > 0
+    shown[:1] &= len(x) < 3 or x[1] < _NEXT_TO_NOTHING * x[0]
+    return x[shown], y[:, shown]
 
 
 def _ends_far_apart(cost: str, curves: list[_Curve]) -> bool:
