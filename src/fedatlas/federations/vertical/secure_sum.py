@@ -28,8 +28,6 @@ import numpy as np
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.network_model import Masks, RingMasks
 
-_BITS = 64
-
 
 @dataclass(frozen=True)
 class Ring:
@@ -49,7 +47,7 @@ class Ring:
     @property
     def limit(self) -> float:
         """2^(63 − f) / q: a sum of q shares below it cannot overflow."""
-        return 2.0 ** (_BITS - 1 - self.fraction_bits) / self.parties
+        return 2.0 ** (63 - self.fraction_bits) / self.parties
 
     def to_ring(self, shares: np.ndarray | float) -> np.ndarray:
         """Shares of any shape as uint64.
