@@ -18,6 +18,7 @@ from functools import partial
 from math import prod
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 from torch import nn
 from torch.func import vmap
@@ -100,6 +101,14 @@ class BatchedNetwork:
         found = running_statistics(self._fresh(0)).values()
         none = torch.zeros(0, device=self._device, dtype=self._dtype)
         return torch.cat([none, *(part.reshape(-1) for part in found)])
+
+    def state_dict(
+        self, point: torch.Tensor, statistics: torch.Tensor | None = None
+    ) -> dict[str, np.ndarray]:
+        """The module's state_dict at parameters (d,) and running statistics (s,), if it has any."""
+        module = self._fresh(0)
+        module.load_state_dict(self._state(point, statistics), strict=False)
+        return {name: part.cpu().numpy() for name, part in module.state_dict().items()}
 
     def outputs(
         self,

@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 
 from fedatlas import __version__
-from fedatlas.cli import looking, new, published, run, step
+from fedatlas.cli import looking, model, new, published, run, step
 from fedatlas.errors import FedatlasError, RunFailedError, first_line, shortage_in
 from fedatlas.extensions import describe_place, open_projects
 from fedatlas.plain_text import printable, say
@@ -26,7 +26,10 @@ from fedatlas.plan.places import find_projects
 WANTED: dict[str, tuple[Callable[..., None], ...]] = {
     "Run": (run.run, new.new),
     "Look": (looking.list_experiments, looking.summary, looking.power, published.compare),
-    "Pass on": (published.publish, published.export, published.data_card, published.coverage),
+    "Pass on": (
+        *(published.publish, published.export, model.export_model),
+        *(published.data_card, published.coverage),
+    ),
     "Check": (looking.rehearse, looking.verify, looking.diff, looking.spec),
 }
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -82,6 +85,9 @@ def _start_with_one_hash_seed() -> None:
     """
     words = [word for word in sys.argv[1:] if not word.startswith("-")]
     trains = words[:2] in (["step", "train_run"], ["step", "train_alone"])
+    if words[:1] == ["export-model"]:
+        trains = True
+        os.environ.setdefault("OMP_NUM_THREADS", "1")  # as Snakemake's jobs have
     if trains and os.environ.get("PYTHONHASHSEED") != "0":
         os.environ["PYTHONHASHSEED"] = "0"
         os.execv(sys.executable, [sys.executable, "-P", "-m", "fedatlas", *sys.argv[1:]])

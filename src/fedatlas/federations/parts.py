@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -11,6 +12,7 @@ import numpy as np
 
 from fedatlas.arithmetic.minibatches import Minibatches, draw
 from fedatlas.arithmetic.randomness import MinibatchSampler, RoundRandom
+from fedatlas.schema.federation import Assembled
 
 if TYPE_CHECKING:  # the workflow imports federations when it is parsed: keep libraries out of that
     from fedatlas.federations.shards import ClientSamples
@@ -137,3 +139,20 @@ class StarNetwork:
         self._counters.messages += len(arrays[0])
         self._counters.count_exchange(weight)
         return arrays
+
+
+def linear_model(spec: Any, weights: np.ndarray, **about: Any) -> Assembled:
+    """Weights (d,) by prepared column, as torch's Linear; of the column of ones its bias."""
+    if not spec.partition.intercept:
+        return Assembled({"weight": weights[None]}, about)
+    return Assembled({"weight": weights[None, :-1], "bias": weights[-1:]}, about)
+
+
+def by_column(numbers: np.ndarray, shards: Sequence[Any]) -> np.ndarray:
+    """Numbers (d,) of silos or parties, one after the other, in the order of prepared columns.
+
+    shards: metadata of each.
+    """
+    found = np.empty_like(numbers)
+    found[np.concatenate([shard["columns"] for shard in shards])] = numbers
+    return found

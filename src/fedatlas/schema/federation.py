@@ -48,6 +48,16 @@ class Tiny(NamedTuple):
     cut: Mapping[str, int] = {"width": 1}
 
 
+class Assembled(NamedTuple):
+    """A model as others load it.
+
+    arrays: by name, as in torch's state_dict. about: what scoring takes besides, as JSON data.
+    """
+
+    arrays: dict[str, np.ndarray]
+    about: dict[str, Any]
+
+
 class Federation(ABC):
     """Who holds what and talks to whom, as its folder declares it.
 
@@ -163,6 +173,16 @@ class Federation(ABC):
     @abstractmethod
     def network(cls, spec: Any, engine: Any, counters: Any, seed: int) -> Any:
         """The network of one seed of a run, which counts in these."""
+
+    @classmethod
+    @abstractmethod
+    def assembled(
+        cls, spec: Any, engine: Any, point: Any, shards: Sequence[Any], shape: tuple[int, ...]
+    ) -> Assembled:
+        """The whole model at a point that was measured, put together from its holders' parts.
+
+        shards: metadata of the seed's, in the order of their silos. shape: of a prepared sample.
+        """
 
     @classmethod
     @abstractmethod

@@ -47,6 +47,7 @@ def train(
     seeds: SeedPolicy | None = None,
     context: FederationContext | None = None,
     before: Callable[[], object] = lambda: None,
+    keep: Callable[[Any], object] | None = None,
 ) -> xr.Dataset:
     """Train the seeds of `spec` that have no result yet and write the trace to `output`.
 
@@ -55,10 +56,11 @@ def train(
     device: "auto", "cpu", or a torch device such as "cuda". seeds: where results of seeds and
     checkpoints are kept; then SIGTERM and SIGINT wait until one is written. context: one that is
     open on these shards. before: called before the first seed trains, unless all have results.
+    keep: given the last point of every seed that trains and ends, before its result is kept.
     """
     require_writable(output)
     context, best = context or FederationContext(spec, shards, device), spec.read_optima(optima)
-    run = _Run(spec, context, best, seeds)
+    run = _Run(spec, context, best, seeds, keep)
     files = run.files
     log.info("%s: %d of %d seeds are to train", spec.name, len(files.missing), len(spec.seeds))
     if files.missing:
@@ -128,9 +130,10 @@ class _Run:
         context: FederationContext,
         optima: Mapping[int, float],
         policy: SeedPolicy | None,
+        keep: Callable[[Any], object] | None,
     ) -> None:
         """optima: f* by seed, if sub-optimality is measured."""
-        self.spec, self.context, self.optima = spec, context, optima
+        self.spec, self.context, self.optima, self.keep = spec, context, optima, keep
         self.algorithm, self.code = build_algorithm(spec), code_digest(*spec.code)
         self.files = SeedFiles(policy, context, spec, self.algorithm, self.code, optima)
         self.schedule = record_schedule(spec.rounds, spec.record_every)
@@ -310,6 +313,9 @@ class _Run:
                 break
             if self.files.is_due:
                 save(record + 1)
+        if self.keep is not None and result.status == "ok":
+            # Not `point`: a checkpoint may stand behind the last record.
+            self.keep(self.algorithm.point(state, network))
         drawn = random.drawn or self.spec.federation.draws_by_seed
         result.made = {"start": "" if drawn else self._start(seed)}
 

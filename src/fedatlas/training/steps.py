@@ -57,7 +57,7 @@ def train_run(
 
     device = device or os.environ.get(DEVICE_VARIABLE, "auto")
     kept = seeds or Path(os.environ.get(SEEDS_VARIABLE) or results / "seeds")
-    policy = _seed_policy(kept, checkpoint_every)
+    policy = seed_policy(kept, checkpoint_every)
     context, opened = None, ""
     for number, spec in enumerate(points.specs, 1):
         with naming_run(spec.name, device):
@@ -112,13 +112,14 @@ def train_alone(
     if tuning is not None:
         spec = spec.tuned(read_json(tuning))
     device = device or os.environ.get(DEVICE_VARIABLE, "auto")
-    policy = _seed_policy(seeds, checkpoint_every) if seeds else None
+    policy = seed_policy(seeds, checkpoint_every) if seeds else None
     with naming_run(spec.name, device):
         rehearse(spec, shards)
         train(spec, shards, output, optima=optima, device=device, seeds=policy)
 
 
-def _seed_policy(folder: Path, checkpoint_every: float | None) -> Any:
+def seed_policy(folder: Path, checkpoint_every: float | None = None) -> Any:
+    """Checkpoints in this folder so often, by default as the environment or a minute says."""
     from fedatlas.training.seeds import SeedPolicy
 
     if checkpoint_every is None:

@@ -15,6 +15,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.context import ClientFederation
 from fedatlas.federations.decentralised.graph import GraphCounters, GraphNetwork, GraphProblem
+from fedatlas.federations.parts import linear_model
 from fedatlas.privacy.accountants import (
     Budget,
     PrivacyContext,
@@ -23,7 +24,7 @@ from fedatlas.privacy.accountants import (
     single_release,
     worst_agent,
 )
-from fedatlas.schema.federation import OF_AGENTS, Federation, Sizes, Tiny
+from fedatlas.schema.federation import OF_AGENTS, Assembled, Federation, Sizes, Tiny
 from fedatlas.schema.graphs import check_connected_and_balanced
 from fedatlas.schema.objectives import (
     ClassificationObjective,
@@ -73,6 +74,18 @@ class Decentralised(ClientFederation):
         if isinstance(objective, LinearObjective):
             return LinearAgents(data, objective)
         return FunctionAgents(data, objective)
+
+    @classmethod
+    def assembled(
+        cls, spec: Any, engine: Any, point: Any, shards: Sequence[Any], shape: tuple[int, ...]
+    ) -> Assembled:
+        """The agents' mean."""
+        mean, objective = point.mean(0), spec.objective
+        if isinstance(objective, ClassificationObjective):
+            return Assembled(engine.network.state_dict(mean), {})
+        if isinstance(objective, PolyakObjective):
+            return Assembled({"x": mean}, {})
+        return linear_model(spec, mean)
 
     @classmethod
     def network(cls, spec: Any, engine: Any, counters: Any, seed: int) -> GraphNetwork:

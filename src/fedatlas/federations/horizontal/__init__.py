@@ -11,8 +11,8 @@ from pydantic import PositiveFloat, PositiveInt, model_validator
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.context import ClientFederation
-from fedatlas.federations.parts import Counters, StarNetwork
-from fedatlas.schema.federation import Federation, Sizes, Tiny
+from fedatlas.federations.parts import Counters, StarNetwork, linear_model
+from fedatlas.schema.federation import Assembled, Federation, Sizes, Tiny
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.schema.partitions import HorizontalPartition
 from fedatlas.schema.runs import RunSpec
@@ -57,6 +57,13 @@ class Horizontal(ClientFederation):
         from fedatlas.federations.horizontal.torch_engine import TorchEngine
 
         return TorchEngine(cls.read(files), spec.objective, device)
+
+    @classmethod
+    def assembled(
+        cls, spec: Any, engine: Any, point: Any, shards: Sequence[Any], shape: tuple[int, ...]
+    ) -> Assembled:
+        """The server's x."""
+        return linear_model(spec, engine.numpy(point))
 
     @classmethod
     def network(cls, spec: Any, engine: Any, counters: Any, seed: int) -> StarNetwork:

@@ -14,7 +14,7 @@ from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.context import ClientFederation
 from fedatlas.federations.min_max.problem import MinMaxProblem, PrimalDual
 from fedatlas.federations.parts import Counters, StarNetwork
-from fedatlas.schema.federation import Federation
+from fedatlas.schema.federation import Assembled, Federation
 from fedatlas.schema.objectives import AucObjective
 from fedatlas.schema.runs import RunSpec
 
@@ -36,6 +36,16 @@ class MinMax(ClientFederation):
         from fedatlas.federations.min_max.engine import AucEngine
 
         return AucEngine(cls.read(files), spec.objective, device, rounds=spec.rounds_of_all_seeds)
+
+    @classmethod
+    def assembled(
+        cls, spec: Any, engine: Any, point: Any, shards: Sequence[Any], shape: tuple[int, ...]
+    ) -> Assembled:
+        """The scorer's parameters, a and b, which are θ, and w."""
+        network = engine.network.state_dict(point.theta[:-2])
+        arrays = {f"network.{name}": part for name, part in network.items()}
+        a, b = engine.numpy(point.theta[-2:])[:, None]
+        return Assembled(arrays | {"a": a, "b": b, "w": engine.numpy(point.w)}, {})
 
     @classmethod
     def network(cls, spec: Any, engine: Any, counters: Any, seed: int) -> StarNetwork:

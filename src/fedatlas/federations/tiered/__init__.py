@@ -4,8 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from fedatlas.federations.parts import by_column, linear_model
 from fedatlas.federations.tiered.hubs import TieredCounters, TieredNetwork, TieredProblem
-from fedatlas.schema.federation import Federation, Sizes, Tiny, format_span
+from fedatlas.schema.federation import Assembled, Federation, Sizes, Tiny, format_span
 from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
 from fedatlas.shards.assignment import silo_blocks
 
@@ -58,6 +61,22 @@ class Tiered(Federation):
         from fedatlas.federations.tiered.torch_engine import NetworkSilos
 
         return NetworkSilos(cls.read(files), spec.objective, device)
+
+    @classmethod
+    def assembled(
+        cls, spec: Any, engine: Any, point: Any, shards: Sequence[Any], shape: tuple[int, ...]
+    ) -> Assembled:
+        """All silos' blocks; of networks also where silos' slices lie, and how they look."""
+        if isinstance(spec.objective, LinearObjective):
+            return linear_model(spec, by_column(np.concatenate(point.weights), shards))
+        arrays: dict[str, np.ndarray] = {}
+        silos: list[dict[str, Any]] = []
+        for number, block in enumerate(silo_blocks(spec.partition, shape)):
+            found = engine.state_dict(number, point)
+            arrays |= {f"silo{number}.{name}": part for name, part in found.items()}
+            own = {key: shards[number][key] for key in ("shape", "normalisation")}
+            silos.append({"block": [[along.start, along.stop] for along in block], **own})
+        return Assembled(arrays, {"silos": silos})
 
     @classmethod
     def network(cls, spec: Any, engine: Any, counters: Any, seed: int) -> TieredNetwork:

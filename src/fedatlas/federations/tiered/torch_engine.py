@@ -80,6 +80,11 @@ class NetworkSilos(TorchArrays, TieredProblem):
             tuple(silo.network.initial_statistics() for silo in self._silos),
         )
 
+    def state_dict(self, silo: int, models: SiloModels) -> dict[str, np.ndarray]:
+        """The silo's network h_j, as torch names its parts."""
+        network = self._silos[silo].network
+        return network.state_dict(models.weights[silo], models.statistics[silo])
+
     def measure(self, models: SiloModels) -> dict[str, float]:
         silos = list(zip(self._silos, models.weights, models.statistics, strict=True))
         outputs = torch.stack([silo.train_outputs(*model) for silo, *model in silos]).sum(0)

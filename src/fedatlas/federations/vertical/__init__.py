@@ -14,8 +14,9 @@ from pydantic import PositiveFloat, PositiveInt
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
+from fedatlas.federations.parts import by_column, linear_model
 from fedatlas.federations.vertical.problem import PartyCounters, PartyProblem, UpdateRule
-from fedatlas.schema.federation import FEW, Federation, Sizes, Tiny, format_span
+from fedatlas.schema.federation import FEW, Assembled, Federation, Sizes, Tiny, format_span
 from fedatlas.schema.network_model import NetworkModel
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.schema.runs import RunSpec
@@ -73,6 +74,21 @@ class Vertical(Federation):
     def engine(cls, spec: Any, files: Sequence[Path], device: str) -> PartyProblem:
         """A sequence of tiny updates, always on the CPU."""
         return PartyProblem(cls.read(files), spec.objective)
+
+    @classmethod
+    def assembled(
+        cls, spec: Any, engine: Any, point: Any, shards: Sequence[Any], shape: tuple[int, ...]
+    ) -> Assembled:
+        """All parties' blocks; mean and scale of columns that parties standardise."""
+        weights = by_column(point, shards)
+        if not spec.partition.standardise:
+            return linear_model(spec, weights)
+        scaling = {
+            key: by_column(np.concatenate([shard["scaling"][key] for shard in shards]), shards)
+            for key in ("mean", "scale")
+        }
+        own = {key: numbers[: prod(shape)].tolist() for key, numbers in scaling.items()}
+        return linear_model(spec, weights, standardised=own)
 
     @classmethod
     def network(cls, spec: Any, engine: Any, counters: Any, seed: int) -> Any:
