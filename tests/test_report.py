@@ -254,7 +254,7 @@ def new_case(folder: Path) -> Case:
 def few_datasets() -> str:
     """Of the catalogue those of experiments here: it is read many times, and long."""
     entries = yaml.safe_load((ROOT / "config" / "datasets.yaml").read_text(encoding="utf-8"))
-    return json.dumps({name: entries[name] for name in ("breast-cancer", "digits")})
+    return yaml.safe_dump({name: entries[name] for name in ("breast-cancer", "digits")})
 
 
 def verdict(claim: str, kind: str, evidence: str = "numbers", case: str = "", **more) -> Verdict:
