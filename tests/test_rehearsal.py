@@ -619,9 +619,12 @@ def test_training_starts_under_one_hash_seed(monkeypatch):
     for undone in ("signal", "freeze", "set_threshold"):
         monkeypatch.setattr(cli.signal if undone == "signal" else cli.gc, undone, lambda *_: None)
     step = ["--verbose", "step", "train_run", "x"]
-    for words, seed in ((step, "7"), (step, "0"), (["list"], "7")):
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    export = ["export-model", "x", "y"]
+    for words, seed in ((step, "7"), (step, "0"), (["list"], "7"), (export, "0"), (export, "0")):
         monkeypatch.setenv("PYTHONHASHSEED", seed)
         monkeypatch.setattr(sys, "argv", ["fedatlas", *words])
         cli.main()
         assert os.environ["PYTHONHASHSEED"] == ("7" if words == ["list"] else "0")
-    assert started == [["-P", "-m", "fedatlas", *step]]
+    assert started == [["-P", "-m", "fedatlas", *step], ["-P", "-m", "fedatlas", *export]]
+    assert os.environ.pop("OMP_NUM_THREADS") == "1"

@@ -84,12 +84,14 @@ def _start_with_one_hash_seed() -> None:
     Otherwise a method that goes through such a set would give other numbers at every start.
     """
     words = [word for word in sys.argv[1:] if not word.startswith("-")]
-    trains = words[:2] in (["step", "train_run"], ["step", "train_alone"])
-    if words[:1] == ["export-model"]:
-        trains = True
-        os.environ.setdefault("OMP_NUM_THREADS", "1")  # as Snakemake's jobs have
-    if trains and os.environ.get("PYTHONHASHSEED") != "0":
-        os.environ["PYTHONHASHSEED"] = "0"
+    needed = {}
+    if words[:2] in (["step", "train_run"], ["step", "train_alone"]):
+        needed = {"PYTHONHASHSEED": "0"}
+    if words[:1] == ["export-model"]:  # as many threads as a job of the workflow
+        threads = os.environ.get("OMP_NUM_THREADS", "1")
+        needed = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": threads}
+    if not needed.items() <= os.environ.items():
+        os.environ.update(needed)
         os.execv(sys.executable, [sys.executable, "-P", "-m", "fedatlas", *sys.argv[1:]])
 
 

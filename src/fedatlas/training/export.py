@@ -100,7 +100,7 @@ def _trained(
     """The trace of the one seed, and its model; FedatlasError if it diverges."""
     folder = output.with_name(f"{output.name}.training")
     context = FederationContext(spec, shards, device)
-    told = [_told(file) for file in _shard_files(spec, shards)]
+    told = [_told(silo) for silo in _shard_files(spec, shards)]
     shape = tuple(data.get("shape") or [data["features"]])
     models: list[Assembled] = []
 
@@ -108,8 +108,8 @@ def _trained(
         models.append(spec.federation.assembled(spec, context.engine, point, told, shape))
 
     while True:
-        policy, output = seed_policy(folder), folder / "trace.nc"
-        trace = train(spec, shards, output, seeds=policy, context=context, keep=keep)
+        policy, file = seed_policy(folder), folder / "trace.nc"
+        trace = train(spec, shards, file, seeds=policy, context=context, keep=keep)
         shutil.rmtree(folder)
         if trace["status"].item() != "ok":
             raise FedatlasError(f"seed {spec.seeds[0]} diverges and has no model: name another")
@@ -158,9 +158,12 @@ def _trace_file(results: Path, experiment: str, run: str, point: str | None) -> 
     selection = folder.parent / "selection.json"
     if point is None and selection.exists():
         point = read_json(selection)["runs"].get(run, {}).get("selected")
-    if point is None and len(points) == 1:
+    if point is None:
+        if len(points) != 1:
+            known = ", ".join(points)
+            raise FedatlasError(f"{experiment}/{run}: no point is chosen: name one of {known}")
         (point,) = points
-    _check(point or "", points, f"{experiment}/{run}: there is no point")
+    _check(point, points, f"{experiment}/{run}: there is no point")
     return folder / run / f"{point}.nc"
 
 
