@@ -556,7 +556,7 @@ def judged(case: Case, seeds: int, draws: int, seed: int) -> Counter[str]:
             run: Choice(next(iter(tried)), {point: place for place, point in enumerate(tried)})
             for run, tried in traces.items()
         }
-        whole = judge("", "", [claim], Results(traces, chosen, 0.1, looks=case.looks))[0]
+        whole = judge("", "", [claim], Results(traces, chosen, looks=case.looks))[0]
         found[whole.outcome] += 1
     return found
 

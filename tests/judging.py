@@ -33,9 +33,7 @@ def verdicts(
         statement="It holds.",
         test=TypeAdapter(ClaimTest).validate_python(test),
     )
-    results = Results(
-        traces, choices(select(traces, rule)), rule.window, looks=looks, budgets=budgets
-    )
+    results = Results(traces, choices(select(traces, rule)), looks=looks, budgets=budgets)
     return judge("paper-figure", "paper", [claim], results)
 
 

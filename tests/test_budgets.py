@@ -46,7 +46,7 @@ def by_hand(iterations, alpha, beta, gamma, samples, noise):
 
 
 def judged(test, budgets):
-    return list(StudyValueTest(**test).judge(Results({}, {}, 0.1, budgets=budgets)))
+    return list(StudyValueTest(**test).judge(Results({}, {}, budgets=budgets)))
 
 
 def order(smaller, *than):

@@ -40,7 +40,7 @@ def test_at_each_record_the_least_lead_counts():
         other[seed, 1 + seed % 4] = first[seed, 1 + seed % 4] + 0.02
     runs = {"a": auroc_trace(first), "b": auroc_trace(other)}
     along = highest("b", cost="round")
-    assert judged(along, **runs)[""] == "reproduced"
+    assert judged(along | {"window": 1}, **runs)[""] == "reproduced"
     each = verdict(along | {"each_record_from": 0.1}, selected_by="train_auroc", **runs)
     assert each.outcome == "contradicted"
     assert each.effect.estimate == pytest.approx(-0.02)
@@ -110,9 +110,13 @@ def test_highest_along_a_cost_compares_areas_under_curves():
     # (0.7 + 0.9 + 0.9 + 0.9) / 4 = 0.85 and (0.55 + 0.65 + 0.75 + 0.875) / 4 = 0.70625.
     a = auroc_trace([[0.5, 0.9, 0.9, 0.9, 0.9]] * 6)
     b = auroc_trace([[0.5, 0.6, 0.7, 0.8, 0.95]] * 6)
-    case = verdicts(highest("b", cost="round"), selected_by="train_auroc", a=a, b=b)[1]
+    case = verdicts(highest("b", cost="round", window=1), selected_by="train_auroc", a=a, b=b)[1]
     assert case.outcome == "reproduced"
     assert "mean test_auroc up to 40 rounds: a 0.85, b 0.7062; test_auroc 0.144" in case.evidence
+    # Unless declared, over the last tenth: from 0.89 to 0.95 for b.
+    late = verdicts(highest("b", cost="round"), selected_by="train_auroc", a=a, b=b)[1]
+    assert late.outcome == "contradicted"
+    assert "mean test_auroc from 36 to 40 rounds: a 0.9, b 0.92; " in late.evidence
     ends = verdicts(highest("b"), selected_by="train_auroc", a=a, b=b)
     assert ends[0].outcome == "contradicted"
     assert ends[1].fragile == "reproduced at half the budget, reproduced at three quarters of " + (
@@ -124,13 +128,13 @@ def test_means_end_where_the_cheapest_run_does_and_begin_where_all_have_a_record
     a = auroc_trace([[0.5, 0.9, 0.9, 0.9, 0.9]] * 6)
     b = auroc_trace([[0.5, 0.6, 0.7, 0.8, 0.95]] * 6, cost_scale=0.5)
     c = auroc_trace([[0.5, 0.8, 0.8]] * 6)
-    test = highest("b", "c", cost="round")
+    test = highest("b", "c", cost="round", window=1)
     _, against_b, against_c = verdicts(test, selected_by="train_auroc", a=a, b=b, c=c)
     # Means are over 20 rounds: (0.7 + 0.9) / 2, (0.55 + 0.65) / 2 and (0.65 + 0.8) / 2.
     assert "mean test_auroc up to 20 rounds: a 0.8, b 0.6; " in against_b.evidence
     assert "mean test_auroc up to 20 rounds: a 0.8, c 0.725; " in against_c.evidence
     # By bytes b pays half, and is by c's 20 kB where it ends, after 40 rounds.
-    test = highest("b", "c", cost="bytes")
+    test = highest("b", "c", cost="bytes", window=1)
     _, against_b, _ = verdicts(test, selected_by="train_auroc", a=a, b=b, c=c)
     assert "up to 2e+04 bytes: a 0.8, b 0.7062; " in against_b.evidence
     late = auroc_trace([[0.4, 0.5]] * 6, schedule=[50, 60])
@@ -161,6 +165,7 @@ def test_highest_with_seeds_that_are_lost(more):
         (highest("b", at_end=True, cost="round"), "at_end: true and cost: round exclude"),
         (highest("b", at_end=False), "Input should be True"),
         (highest("b", each_record_from=0.1), "needs 'cost: round'"),
+        (highest("b", window=0.5), "window: needs a 'cost'"),
         (highest("b", cost="fortnight"), "must be one of round"),
     ],
 )

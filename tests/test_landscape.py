@@ -306,7 +306,7 @@ def test_another_file_is_no_landscape(tmp_path, text):
 def verdict(surface: Surface | None, classification: str, above: float) -> CaseOutcome:
     test = {"classification": classification, "above_optimum_by": above}
     (only,) = StudyValueTest(kind="stationary_point", **test).judge(
-        Results({}, {}, 0.1, landscape=surface)
+        Results({}, {}, landscape=surface)
     )
     return only
 

@@ -296,7 +296,7 @@ def test_how_points_were_chosen_is_told_of_both_steps():
     }
     record = select(traces, Selection(), {"a": tuning}, {"a": ["effective_step"]})
     assert LeadTest(**WIDENS).of_choice and not LeadTest(**GROWS).of_choice
-    (found,) = LeadTest(**GROWS).judge(Results(traces, choices(record), 0.1))
+    (found,) = LeadTest(**GROWS).judge(Results(traces, choices(record)))
     told = "a chosen among 3 points; b not tuned; a at the edge of its grid in local"
     assert found.evidence.endswith(f"; at step 0.01: {told}; at step 0.1: {told}")
 

@@ -254,7 +254,7 @@ def results(tmp_path_factory) -> Results:
     found = find_leaks(objective, labels, 0 * labels, draw.normal(size=50), 4, 2)
     path = tmp_path_factory.mktemp("leaks") / "leaks.csv"
     path.write_text(to_csv([finding._asdict() for finding in found]))
-    return Results({}, {}, 0.1, leaks=read_leaks(path))
+    return Results({}, {}, leaks=read_leaks(path))
 
 
 def judged(results: Results, attack: str, who: str = ""):
@@ -280,9 +280,9 @@ def test_an_attack_that_the_audit_lacks_is_named(results):
     with pytest.raises(FedatlasError, match="no attack of the audit begins with 'a guess'"):
         judged(results, "a guess")
     with pytest.raises(FedatlasError, match="needs the leaks"):
-        judged(Results({}, {}, 0.1), "the sign")
+        judged(Results({}, {}), "the sign")
 
 
 def test_algebra_is_not_testable():
-    (found,) = StudyValueTest(kind="beyond_data", reason="algebra").judge(Results({}, {}, 0.1))
+    (found,) = StudyValueTest(kind="beyond_data", reason="algebra").judge(Results({}, {}))
     assert (found.outcome, found.evidence) == ("not testable", "algebra")

@@ -643,9 +643,7 @@ def test_the_network_decides_which_method_is_faster():
         test = {"kind": "cost_to_target", "first": "few", "second": "short", "cost": network,
                 "measurement": "objective", "target": 0.5, "relation": "faster"}  # fmt: skip
         claim = Claim.model_validate({"id": "c", "source": "s", "statement": "t", "test": test})
-        (only,) = judge(
-            "e", "p", [claim], Results(points, choices(select(points, rule)), rule.window)
-        )
+        (only,) = judge("e", "p", [claim], Results(points, choices(select(points, rule))))
         verdicts.append((only.outcome, only.evidence.partition("; ")[0]))
     assert verdicts == [
         (

@@ -180,7 +180,7 @@ def test_several_claims_are_judged_in_order():
         Claim.model_validate({"id": name, "source": "s", "statement": "t", "test": test})
         for name, test in (("one", order("faster")), ("two", to_target("faster", 0.5)))
     ]
-    results = Results(traces, choices(select(traces, Selection())), 0.1)
+    results = Results(traces, choices(select(traces, Selection())))
     assert [found.claim for found in judge("e", "p", claims, results)] == ["e/one", "e/two"]
     assert judge("e", "p", [], results) == []
 

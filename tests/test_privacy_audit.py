@@ -178,7 +178,7 @@ def test_table_and_verdicts(tmp_path):
     assert len(rows) == 3 * 2  # losses by accountings
     path = tmp_path / "privacy-audit.csv"
     path.write_text(to_csv([row._asdict() for row in rows]))
-    results = Results({}, {}, 0.1, attacks=read_attacks(path))
+    results = Results({}, {}, attacks=read_attacks(path))
     flat, curved, nonconvex = StudyValueTest(kind="audit_stands", run="compact").judge(results)
     assert flat.case == "curvature 0" and flat.outcome == "not testable"
     assert curved.case == "curvature -2" and curved.outcome == "contradicted"

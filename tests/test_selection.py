@@ -323,7 +323,7 @@ def verdict_and_choice(of_points, other):
         for which in (judged, tuning)
     }
     chosen = choices(select(parts[tuning], RULE))
-    results = Results(parts[judged], chosen, RULE.window)
+    results = Results(parts[judged], chosen)
     test = ComparisonTest(kind="order", first="first", second="second", relation="faster")
     (finding,) = test.judge(results)
     return chosen, finding, results_table(parts[judged], chosen)

@@ -13,7 +13,7 @@ from fedatlas.evaluation.selection import Traces, choices, select
 from fedatlas.schema.claims import CaseOutcome
 from fedatlas.schema.runs import Selection
 from judging import verdict
-from trace_factory import levels_trace
+from trace_factory import levels_trace, make_trace
 
 NAN = np.nan
 GRID = (0.1, 0.2, 0.3, 0.4)
@@ -53,8 +53,26 @@ def by_point(traces: list[Any]) -> dict[str, Any]:
 def judged_apart(test: dict[str, Any], tuning: Traces, judged: Traces) -> CaseOutcome:
     """Points are chosen on some traces, and judged on others."""
     chosen = choices(select(tuning, Selection()))
-    (only,) = TriedValueTest(**test).judge(Results(judged, chosen, 0.1))
+    (only,) = TriedValueTest(**test).judge(Results(judged, chosen))
     return only
+
+
+def test_a_value_is_judged_over_its_own_window_however_points_were_chosen():
+    """The early value leads by 100 along all rounds but the last fifth, where it is behind."""
+    early, late = (
+        make_trace([curve] * 6, step=rate, hyper_parameters={"rate": rate}, schedule=rounds)
+        for rounds in [[0, 1, 80, 81, 100]]
+        for rate, curve in [(0.1, [1, 1e-3, 1e-3, 1e-2, 1e-2]), (0.2, [1, 0.1, 0.1, 1e-3, 1e-3])]
+    )
+    grid = {"a": by_point([early, late])}
+    for selection, best in [(Selection(window=1), early), (Selection(window=0.1), late)]:
+        choice = choices(select(grid, selection))
+        assert choice["a"].point == best.attrs["point"]
+        found = {}
+        for window in (1, 0.1):
+            test = TriedValueTest(**published(0.1), window=window)
+            (found[window],) = test.judge(Results(grid, choice))
+        assert (found[1].outcome, found[0.1].outcome) == ("reproduced", "contradicted")
 
 
 @pytest.mark.parametrize(

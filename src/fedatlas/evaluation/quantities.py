@@ -8,10 +8,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Literal, NamedTuple, Self
+from typing import Annotated, Literal, NamedTuple, Self
 
 import numpy as np
-from pydantic import PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparison import Criterion, Direction, Interval, advantages, decide
@@ -60,6 +60,11 @@ RELATIONS: dict[Relation, tuple[Direction, float]] = {
 #: Shares of a budget, and factors of a target, at which a verdict is judged again.
 SHARES = {"half the budget": 0.5, "three quarters of the budget": 0.75}
 FACTORS = {"three times the target": 3.0, "a third of the target": 1 / 3}
+
+#: Share of a budget, at its end, over which levels are means, and what it is unless declared: "in
+#: the end" is the last tenth, our choice.
+Window = Annotated[float, Field(gt=0, le=1)]
+WINDOW = 0.1
 
 #: The cost that holds at a δ.
 EPSILON = "epsilon"

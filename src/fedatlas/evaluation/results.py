@@ -29,14 +29,12 @@ class NotTestableError(Exception):
 class Results:
     """Traces, the chosen point of each run, and studies if there are any.
 
-    window: share of a budget over which levels are means. selected_by: the measurement whose levels
-    choose points. looks: how often the experiment is looked at while seeds are added, for which
-    every interval pays (Bonferroni).
+    selected_by: the measurement whose levels choose points. looks: how often the experiment is
+    looked at while seeds are added, for which every interval pays (Bonferroni).
     """
 
     traces: Traces
     chosen: Mapping[str, Choice]
-    window: float
     selected_by: str = "gradient_norm"
     looks: int = 1
     landscape: Surface | None = None

@@ -107,7 +107,6 @@ def judge_claims(
     results = Results(
         traces=read_runs(traces),
         chosen=choices(record),
-        window=rule.window,
         selected_by=rule.measurement,
         looks=looks,
         landscape=read_surface(landscape) if landscape else None,

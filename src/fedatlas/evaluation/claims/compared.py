@@ -17,9 +17,11 @@ from fedatlas.evaluation.quantities import (
     FACTORS,
     RELATIONS,
     SHARES,
+    WINDOW,
     EffectTest,
     Measured,
     Relation,
+    Window,
     at_end,
     by_cost,
     format_ends,
@@ -62,9 +64,9 @@ class ComparisonTest(EffectTest):
     next smaller step. relation: how the first is claimed to stand to the second. for_each: one case
     per step size that both runs have, or the tuned configurations only. at: cost at which to
     compare; None: the largest that both reached. share: in place of `at`: a share of the largest
-    cost that both reached. window: share of that cost, at its end, over which levels are means;
-    None: as points are selected. target: in units of the measurement. stays: whether records after
-    that cost must be at the level, too.
+    cost that both reached. window: share of that cost, at its end, over which levels are means.
+    target: in units of the measurement. stays: whether records after that cost must be at the
+    level, too.
     """
 
     kinds: ClassVar[Mapping[str, Kind]] = {
@@ -88,7 +90,9 @@ class ComparisonTest(EffectTest):
             sets={"quantity": "cost"},
         ),
         "monotone": Kind(
-            requires=("run",), takes=("measurement", *EFFECT_KEYS), sets={"against": "smaller step"}
+            requires=("run",),
+            takes=("measurement", "window", *EFFECT_KEYS),
+            sets={"against": "smaller step"},
         ),
     }
 
@@ -103,7 +107,7 @@ class ComparisonTest(EffectTest):
     for_each: Literal["effective_step_size", "selected"] = "selected"
     at: PositiveFloat | None = None
     share: float | None = Field(default=None, gt=0, lt=1)
-    window: float | None = Field(default=None, gt=0, le=1)
+    window: Window = WINDOW
     target: PositiveFloat | None = None
     stays: bool = False
 
@@ -182,7 +186,7 @@ class ComparisonTest(EffectTest):
             found = to_target(traces, names, measurement, cost, target, self.stays)
         elif self.quantity == "level":
             _, end = shared_range(traces, cost, scale * (self.share or 1.0), self.at)
-            found = by_cost(traces, measurement, cost, end, self.window or results.window)
+            found = by_cost(traces, measurement, cost, end, self.window)
         else:
             found = at_end(traces, measurement, scale)
             if self.against == "start":
@@ -199,7 +203,7 @@ class ComparisonTest(EffectTest):
         budget = common_budget(list(by_step.values()), self.cost)
         smaller: float | None = None
         for step, trace in by_step.items():
-            found = by_cost([trace], self.measurement, self.cost, budget, results.window)
+            found = by_cost([trace], self.measurement, self.cost, budget, self.window)
             start = float(np.median(losses_of(trace, self.measurement)[:, 0]))
             if not np.median(found.losses) < start:
                 ends = format_ends([f"step {step:g}"], found, self.unit, self.measurement)

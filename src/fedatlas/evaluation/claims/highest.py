@@ -14,8 +14,10 @@ from fedatlas.evaluation.levels import Trace, column
 from fedatlas.evaluation.quantities import (
     EFFECT_KEYS,
     SHARES,
+    WINDOW,
     EffectTest,
     Measured,
+    Window,
     at_end,
     format_common_cost,
     losses_along,
@@ -46,9 +48,9 @@ class HighestTest(EffectTest):
 
     highest: One run is better than each of its rivals: one case per rival, and all of them
     together. Without a `cost` the measurements that runs end with are compared; with one, the means
-    along it, from where all begin to the largest cost that all reached. With `each_record_from` the
-    run must lead at every record after that share of the rounds: its least lead is judged. That any
-    rival is better than the run is asked of every rival, which Holm's correction pays for.
+    along it, over the last `window` of the largest cost that all reached. With `each_record_from`
+    the run must lead at every record after that share of the rounds: its least lead is judged. That
+    any rival is better than the run is asked of every rival, which Holm's correction pays for.
 
     highest_by_graph: As `highest`, once for each choice of graphs, where a paper does not say which
     it has. One case for each choice, and one for each of its rivals. Evidence says how much noise
@@ -57,18 +59,21 @@ class HighestTest(EffectTest):
 
     run: that which is claimed to be best. among: the rivals. graphs: name of the graphs → runs.
     at_end: may be declared where no `cost` is: compare where runs end. cost: compare means along
-    this cost. each_record_from: with `cost: round`: compare the record, of those after this share
-    of the rounds, at which the lead over a rival is least. chance: the measurement of guessing: a
-    run that the paper trains and that ends less than 0.05 above it is not compared, as its training
-    is not reproduced.
+    this cost. window: share of that cost, at its end, over which they are means: a tenth unless
+    declared; 1: from where all begin. each_record_from: with `cost: round`: compare the record, of
+    those after this share of the rounds, at which the lead over a rival is least. chance: the
+    measurement of guessing: a run that the paper trains and that ends less than 0.05 above it is
+    not compared, as its training is not reproduced.
     """
 
     kinds: ClassVar[Mapping[str, Kind]] = {
         "highest": Kind(
             requires=("run", "among", "measurement"),
-            takes=("at_end", "cost", "each_record_from", "chance", *EFFECT_KEYS),
+            takes=("at_end", "cost", "window", "each_record_from", "chance", *EFFECT_KEYS),
         ),
-        "highest_by_graph": Kind(requires=("graphs", "measurement"), takes=("cost", "chance")),
+        "highest_by_graph": Kind(
+            requires=("graphs", "measurement"), takes=("cost", "window", "chance")
+        ),
     }
 
     run: str = ""
@@ -77,6 +82,7 @@ class HighestTest(EffectTest):
     measurement: LargerIsBetter
     at_end: Literal[True] | None = None
     cost: Cost | None = None
+    window: Window | None = None
     each_record_from: float | None = Field(default=None, gt=0, lt=1)
     chance: float | None = None
 
@@ -101,6 +107,10 @@ class HighestTest(EffectTest):
                 raise ValueError(f"among: a rival is listed twice in {', '.join(among)}")
         if self.at_end and self.cost is not None:
             raise ValueError(f"at_end: true and cost: {self.cost} exclude each other; remove one")
+        if self.window is not None and (self.cost is None or self.each_record_from is not None):
+            raise ValueError(
+                "window: needs a 'cost', along which means are, and no 'each_record_from'"
+            )
         if self.each_record_from is not None and self.cost != "round":
             raise ValueError("each_record_from: needs 'cost: round', as runs share rounds only")
         return self
@@ -153,6 +163,7 @@ class HighestTest(EffectTest):
             subject = f"{measurement} at the record of the least lead {since}"
             leads = [_least_lead(first, rival, measurement, start, end) for rival in rivals]
             return [Measured(subject, measurement, lead) for lead in leads]
+        start = max(start, (1 - (self.window or WINDOW)) * end)
         since = f"from {start:.4g} to" if start else "up to"
         subject = f"mean {measurement} {since} {format_common_cost(traces, cost, end)}"
         own, *others = (losses_along(one, measurement, cost, start, end) for one in traces)

@@ -13,8 +13,10 @@ from fedatlas.evaluation.evidence import counts, format_effect
 from fedatlas.evaluation.quantities import (
     EFFECT_KEYS,
     SHARES,
+    WINDOW,
     EffectTest,
     Measured,
+    Window,
     by_cost,
     format_ends,
     shared_range,
@@ -41,15 +43,16 @@ class LeadTest(EffectTest):
 
     first, second: runs; the claim is about the first. costs: where the gap is narrow, and where it
     is wide: [latency(10), latency(100)]. at: what of each cost to compare after; None: the largest
-    that both runs spent.
+    that both runs spent. window: share of that cost, at its end, over which levels are means.
     """
 
     kinds: ClassVar[Mapping[str, Kind]] = {
         "gap_widens": Kind(
-            requires=("first", "second", "measurement", "costs"), takes=("at", *EFFECT_KEYS)
+            requires=("first", "second", "measurement", "costs"),
+            takes=("at", "window", *EFFECT_KEYS),
         ),
         "lead_grows_with_step": Kind(
-            requires=("first", "second"), takes=("measurement", "cost", *EFFECT_KEYS)
+            requires=("first", "second"), takes=("measurement", "cost", "window", *EFFECT_KEYS)
         ),
     }
 
@@ -59,6 +62,7 @@ class LeadTest(EffectTest):
     cost: Cost = "round"
     costs: tuple[Cost, Cost] | None = None
     at: tuple[PositiveFloat, PositiveFloat] | None = None
+    window: Window = WINDOW
 
     @property
     def counted(self) -> tuple[str, ...]:
@@ -108,7 +112,7 @@ class LeadTest(EffectTest):
             pair = traces = results.selected(*self.runs)
             for cost, at in zip(self.costs, self.at or (None, None), strict=True):
                 _, end = shared_range(pair, cost, scale, at)
-                found.append(by_cost(pair, self.measurement, cost, end, results.window))
+                found.append(by_cost(pair, self.measurement, cost, end, self.window))
         else:
             pairs = {
                 step: results.at(points.items()) for step, points in self._steps(results).items()
@@ -116,7 +120,7 @@ class LeadTest(EffectTest):
             traces = [trace for pair in pairs.values() for trace in pair]
             _, end = shared_range(traces, self.cost, scale)
             for step, pair in pairs.items():
-                own = by_cost(pair, self.measurement, self.cost, end, results.window)
+                own = by_cost(pair, self.measurement, self.cost, end, self.window)
                 found.append(own._replace(subject=f"{own.subject} at effective step {step:g}"))
         leads = [advantages(*each.losses) for each in found]
         unknown = np.isinf(leads[0]) & (leads[0] == leads[1])

@@ -37,7 +37,9 @@ from fedatlas.evaluation.quantities import (
     EPSILON,
     FACTORS,
     SHARES,
+    WINDOW,
     EffectTest,
+    Window,
     delta_to_reach,
     why_no_common_delta,
 )
@@ -102,7 +104,8 @@ class SlopeTest(EffectTest):
     theorem. near: whether the slope is claimed to be the power. logarithm: whether the theorem has
     one. averaged: whether levels are means along all rounds. points: `selected` by the experiment;
     or `best`, where every ε has a point of its own: for each seed the one by which the other seeds
-    reach ε first, so that no seed chooses for itself.
+    reach ε first, so that no seed chooses for itself. window: share of a horizon, at its end, over
+    which levels are means.
     """
 
     kinds: ClassVar[Mapping[str, Kind]] = {
@@ -133,7 +136,7 @@ class SlopeTest(EffectTest):
         ),
         "horizon_rate": Kind(
             requires=("series",),
-            takes=("measurement", "power", "base", *EFFECT_KEYS),
+            takes=("measurement", "power", "base", "window", *EFFECT_KEYS),
             sets={"quantity": "level", "size": "horizon"},
         ),
     }
@@ -153,6 +156,7 @@ class SlopeTest(EffectTest):
     logarithm: bool = False
     averaged: bool = False
     points: Literal["selected", "best"] = "selected"
+    window: Window = WINDOW
 
     @property
     def runs(self) -> tuple[str, ...]:
@@ -394,7 +398,7 @@ class SlopeTest(EffectTest):
         levels = []
         for trace in traces:
             end = common_budget([trace], "round")
-            start = (1 - results.window) * end
+            start = (1 - self.window) * end
             # A run may start where the objective is least: to stand above it is no loss here.
             levels.append(mean_along(trace, self.measurement, "round", start, end))
         ends = np.log10(np.maximum(levels, _LEAST))

@@ -13,7 +13,7 @@ from pydantic import Field
 from fedatlas.evaluation.comparison import Direction
 from fedatlas.evaluation.evidence import level_name
 from fedatlas.evaluation.levels import Trace
-from fedatlas.evaluation.quantities import EFFECT_KEYS, EffectTest, Measured
+from fedatlas.evaluation.quantities import EFFECT_KEYS, WINDOW, EffectTest, Measured, Window
 from fedatlas.evaluation.results import NotTestableError, Results
 from fedatlas.evaluation.selection import number_at, scores
 from fedatlas.schema.claims import CaseOutcome, Kind
@@ -41,25 +41,27 @@ class TriedValueTest(EffectTest):
     published_value: The best value of a hyper-parameter is the printed one, judged by what it costs
     to use it. The value of the grid that is nearest to the printed one is compared with the chosen
     value, or, where it was chosen itself, with the best of the others: "best" claims that no other
-    is better, so a flat profile reproduces every value in it. Levels are those by which points are
-    chosen.
+    is better, so a flat profile reproduces every value in it. Levels are of the measurement by
+    which points are chosen.
 
     selected_order: The best value of a hyper-parameter is larger for the run `larger` than for
     `smaller`. Only runs of `larger` are compared: at the best of its values above the one that
-    `smaller` chose, against the best of those up to it. Levels are those by which points are
-    chosen. No difference: the profile is flat, a larger value neither helps nor harms.
+    `smaller` chose, against the best of those up to it. Levels are of the measurement by which
+    points are chosen. No difference: the profile is flat, a larger value neither helps nor harms.
 
     run: that whose printed value is tested. larger, smaller: runs, by the value that is claimed to
     be best for them. hyper_parameter: its name, with a dot where it lies within a mapping. value:
-    the printed one. tolerance: how far the nearest value of the grid may lie from it.
+    the printed one. tolerance: how far the nearest value of the grid may lie from it. window:
+    share of the rounds, at their end, over which levels are means.
     """
 
     kinds: ClassVar[Mapping[str, Kind]] = {
         "published_value": Kind(
-            requires=("run", "hyper_parameter", "value"), takes=("tolerance", *EFFECT_KEYS)
+            requires=("run", "hyper_parameter", "value"),
+            takes=("tolerance", "window", *EFFECT_KEYS),
         ),
         "selected_order": Kind(
-            requires=("larger", "smaller", "hyper_parameter"), takes=EFFECT_KEYS
+            requires=("larger", "smaller", "hyper_parameter"), takes=("window", *EFFECT_KEYS)
         ),
     }
 
@@ -69,6 +71,7 @@ class TriedValueTest(EffectTest):
     hyper_parameter: str
     value: float = 0.0
     tolerance: float = Field(default=0.0, ge=0)
+    window: Window = WINDOW
 
     @property
     def runs(self) -> tuple[str, ...]:
@@ -107,7 +110,7 @@ class TriedValueTest(EffectTest):
             before += "; "
             pair = {"best above": _best_of(above), f"best up to {other[0]:g}": _best_of(up_to)}
         measurement, of = results.selected_by, level_name(results.selected_by)
-        losses = [scores(one.trace, measurement, results.window) for one in pair.values()]
+        losses = [scores(one.trace, measurement, self.window) for one in pair.values()]
         yield self.compared(
             results,
             [one.trace for one in pair.values()],

@@ -66,7 +66,7 @@ class RegionFigure(Figure):
 
         Columns are stragglers; across is the latency, up the spread of times.
         """
-        results = Results(shown.traces, shown.chosen, shown.rule.window)
+        results = Results(shown.traces, shown.chosen)
         places = {run: _place(specification(shown.chosen_trace(run))) for run in self.pairs}
         rows = self._rows(places, results)
         networks = [place.network for place in places.values()]
