@@ -36,6 +36,7 @@ OF_EXPERIMENTS = {
             "budgets": of_experiment(results.judged_file, "budgets.nc"),
             "attacks": of_experiment(results.judged_file, "privacy-audit.csv"),
             "leaks": of_experiment(results.judged_file, "leaks.csv"),
+            "theory": of_experiment(results.judged_file, "theory.csv"),
         },
         "spec": of_experiment(results.claims_spec),
         "code": of_experiment(results.judging_code),

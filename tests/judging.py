@@ -17,6 +17,7 @@ def verdicts(
     selected_by: str = "gradient_norm",
     looks: int = 1,
     budgets: Any = None,
+    theory: Any = None,
     **runs: Any,
 ) -> list[Verdict]:
     """Of the claim and its cases; a run is one trace or a list of traces, one per step size."""
@@ -33,7 +34,13 @@ def verdicts(
         statement="It holds.",
         test=TypeAdapter(ClaimTest).validate_python(test),
     )
-    results = Results(traces, choices(select(traces, rule)), looks=looks, budgets=budgets)
+    results = Results(
+        traces,
+        choices(select(traces, rule)),
+        looks=looks,
+        budgets=budgets,
+        theory=theory,
+    )
     return judge("paper-figure", "paper", [claim], results)
 
 

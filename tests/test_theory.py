@@ -1,5 +1,6 @@
 """Theorems beside runs: constants, step bounds, promises, and their table."""
 
+from dataclasses import replace
 from math import log, sqrt
 from pathlib import Path
 
@@ -10,14 +11,23 @@ from fedatlas.algorithms.fedpage import FedPage
 from fedatlas.algorithms.scaffold import Scaffold
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.bounds import (
+    COLUMNS,
+    LAST_SQUARED_GRADIENT,
+    SQUARED_GRADIENT,
+    SUBOPTIMALITY,
+    Row,
+    bounded_values,
+    read_theory,
+)
 from fedatlas.evaluation.tables import to_csv
 from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
 from fedatlas.federations.shards import ClientSamples
 from fedatlas.schema.objectives import LinearObjective
-from fedatlas.studies.theory import COLUMNS, bounded_values, read_theory
 from fedatlas.theory.constants import Constants, constants_of
 from fedatlas.theory.methods import theorems_on as all_theorems_on
-from fedatlas.theory.theorems import SQUARED_GRADIENT, SUBOPTIMALITY, Course
+from fedatlas.theory.theorems import Course
+from judging import verdict
 from reference import PARTS
 from reference_vertical import gradient as reference_gradient
 from trace_factory import make_trace
@@ -227,3 +237,66 @@ def test_a_run_with_one_local_step_is_warned_by_the_average_smoothness():
     (bound,) = page.step_bounds(problem)
     (_, corrected) = theorems_on(page, found)
     assert corrected.steps == (bound,)
+
+
+def bounded(trace, constant: float, **more):
+    """The verdict on a theorem that bounds the mean of ‖∇f‖² over R rounds by constant/R."""
+    rounds = float(trace["round"].values[0, -1])
+    row = Row(
+        *("run", trace.attrs["point"], "Theorem 9", "as printed", True, "", "", 1.0),
+        **{"bounds": SQUARED_GRADIENT, "cost": "round", "spent": rounds, "counted": "rounds"},
+        **{"epochs": rounds, "promised": constant / rounds, "constant": constant},
+    )
+    test = {"kind": "bound_holds", "run": "run", "theorem": "Theorem 9"}
+    return verdict(test, run=trace, theory=[replace(row, **more)])
+
+
+@pytest.fixture(scope="module")
+def falling():
+    """‖∇f‖² is 1/(1 + r/10) at round r = 0, 10, 20, 30, a little more or less by seed."""
+    spread = np.linspace(0.99, 1.01, 6)[:, None]
+    return make_trace(spread / np.sqrt(1 + np.arange(4.0)))
+
+
+def means_of(trace):
+    """The mean over seeds and rounds of ‖∇f‖², by areas of trapezoids, after 10, 20 and 30."""
+    squares = (trace["gradient_norm"].values ** 2).mean(axis=0)
+    areas = np.cumsum(5 * (squares[1:] + squares[:-1]))
+    return areas / [10, 20, 30]
+
+
+def test_a_run_below_its_bound_proves_nothing_and_says_how_near_it_comes(falling):
+    rounds = np.array([10, 20, 30])
+    constant = 1.5 * (means_of(falling) * rounds).max()
+    found = bounded(falling, constant)
+    assert found.outcome == "not testable" and "a run can only refute" in found.evidence
+    factors = constant / rounds / means_of(falling)
+    assert factors.argmin() == 2  # the mean falls more slowly than 1/R
+    assert f"at least {factors.min():.3g} times" in found.evidence
+
+
+def test_a_record_above_the_bound_contradicts_it_though_the_end_is_below(falling):
+    levels = falling["gradient_norm"].values.copy()
+    levels[:, 1] *= 3
+    squares = (levels**2).mean(axis=0)
+    assert squares[1] > 2 > 1 > squares[-1]
+    found = bounded(make_trace(levels), 0.0, bounds=LAST_SQUARED_GRADIENT, floor=1.0, promised=1.0)
+    assert found.outcome == "contradicted" and "at 10 rounds" in found.evidence
+    assert found.effect.low == pytest.approx(-np.log10((levels[:, 1] ** 2).max()))
+    assert found.effect.estimate < found.effect.high < 0
+
+
+def test_what_the_typical_seed_does_not_show_is_undecided(falling):
+    levels = falling["gradient_norm"].values.copy()
+    levels[0] *= 10
+    wild = make_trace(levels)
+    between = 30 * np.sqrt(means_of(wild)[2] * means_of(falling)[2])
+    assert bounded(wild, between).outcome == "undecided"
+
+
+def test_a_bound_speaks_of_covered_steps_only(falling):
+    outside = bounded(falling, 1e-9, covered=False, step_factor=3.0, lacks="p = S/N")
+    assert outside.outcome == "not testable"
+    assert "a step is 3 times the largest, it lacks p = S/N" in outside.evidence
+    with pytest.raises(FedatlasError, match="theorem 'Theorem 9': the study of 'run' knows Theor"):
+        bounded(falling, 1.0, theorem="Theorem 8")

@@ -16,6 +16,7 @@ from fedatlas.arithmetic.samples import Clipping
 from fedatlas.data.formats import dataset_of
 from fedatlas.data.formats.synthetic import SyntheticNoise, make_noise
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.bounds import LAST_SQUARED_GRADIENT
 from fedatlas.federations.decentralised.numpy_engines import FunctionAgents
 from fedatlas.federations.shards import ClientSamples
 from fedatlas.privacy.conditions import assumption_4, assumption_5
@@ -28,7 +29,7 @@ from fedatlas.theory.dp_gradient_tracking import (
     recursion,
 )
 from fedatlas.theory.methods import theorems_on
-from fedatlas.theory.theorems import LAST_SQUARED_GRADIENT, Course, Theorem
+from fedatlas.theory.theorems import Course, Theorem
 from judging import verdict
 from trace_factory import make_trace
 

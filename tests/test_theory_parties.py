@@ -14,6 +14,14 @@ import reference_vertical as reference
 from fedatlas.algorithms.vfb2_saga import Vfb2Saga
 from fedatlas.algorithms.vfb2_sgd import Vfb2Sgd
 from fedatlas.algorithms.vfb2_svrg import Vfb2Svrg
+from fedatlas.evaluation.bounds import (
+    COLUMNS,
+    GRADIENT,
+    LAST_SUBOPTIMALITY,
+    SQUARED_GRADIENT,
+    Bound,
+    read_theory,
+)
 from fedatlas.evaluation.tables import to_csv
 from fedatlas.federations.vertical import Vertical
 from fedatlas.federations.vertical.shards import PartyRows
@@ -21,19 +29,9 @@ from fedatlas.figures.theory import compose_theory
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.schema.runs import RunSpec
 from fedatlas.studies import theory as study
-from fedatlas.studies.theory import COLUMNS, read_theory
 from fedatlas.theory.constants import PartyConstants, constants_of
 from fedatlas.theory.methods import theorems_on
-from fedatlas.theory.theorems import (
-    GRADIENT,
-    LAST_SUBOPTIMALITY,
-    SQUARED_GRADIENT,
-    Bound,
-    Course,
-    Delays,
-    delays_of,
-    largest_step,
-)
+from fedatlas.theory.theorems import Course, Delays, delays_of, largest_step
 from reference import PARTS
 from trace_factory import vertical_trace
 

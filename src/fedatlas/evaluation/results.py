@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.bounds import Row
 from fedatlas.evaluation.comparison import CONFIDENCE, Criterion, Interval, compare, median_interval
 from fedatlas.evaluation.levels import Trace, column, specification
 from fedatlas.evaluation.selection import Choice, Effort, Traces, format_tuning
@@ -41,6 +42,7 @@ class Results:
     budgets: xr.Dataset | None = None
     attacks: Sequence[Mapping[str, str]] | None = None
     leaks: Sequence[Mapping[str, str]] | None = None
+    theory: Sequence[Row] | None = None
 
     def selected(self, *runs: str) -> list[Trace]:
         """The traces of the runs' chosen points; see `at`."""

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 from fedatlas.errors import error_context
+from fedatlas.evaluation.bounds import read_theory
 from fedatlas.evaluation.comparison import MOST_SEEDS, SIGNIFICANCE, holm, together
 from fedatlas.evaluation.evidence import UNKNOWN, format_needed, format_outcomes
 from fedatlas.evaluation.results import Results
@@ -98,8 +99,9 @@ def judge_claims(
     budgets: Path | None = None,
     attacks: Path | None = None,
     leaks: Path | None = None,
+    theory: Path | None = None,
 ) -> None:
-    """Judge an experiment's claims; landscape, budgets, attacks, leaks: what some are about."""
+    """Judge an experiment's claims; landscape to theory: studies that some are about."""
     from fedatlas.store.experiment import read_runs  # loads xarray, which pages do without
 
     record = read_json(selection)
@@ -113,6 +115,7 @@ def judge_claims(
         budgets=read_budgets(budgets) if budgets else None,
         attacks=read_attacks(attacks) if attacks else None,
         leaks=read_leaks(leaks) if leaks else None,
+        theory=read_theory(theory) if theory else None,
     )
     verdicts = judge(experiment, paper, claims, results)
     write_text(output, verdicts_to_csv(verdicts))

@@ -8,6 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedatlas.evaluation.bounds import (
+    GRADIENT,
+    LAST_SQUARED_GRADIENT,
+    LAST_SUBOPTIMALITY,
+    SQUARED_GRADIENT,
+    SQUARED_PRIMAL_GRADIENT,
+    SUBOPTIMALITY,
+    Row,
+    bounded_values,
+    read_theory,
+)
 from fedatlas.evaluation.levels import Trace, column, diverged
 from fedatlas.evaluation.selection import Traces
 from fedatlas.figures.style import (
@@ -20,15 +31,6 @@ from fedatlas.figures.style import (
     put_title,
 )
 from fedatlas.schema.quantities import COSTS
-from fedatlas.studies.theory import Row, bounded_values, read_theory
-from fedatlas.theory.theorems import (
-    GRADIENT,
-    LAST_SQUARED_GRADIENT,
-    LAST_SUBOPTIMALITY,
-    SQUARED_GRADIENT,
-    SQUARED_PRIMAL_GRADIENT,
-    SUBOPTIMALITY,
-)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,7 +1,7 @@
 """Runs beside the theorems on them: which cover them, and what these promise against what came."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,13 @@ import numpy as np
 
 from fedatlas.algorithms import build_algorithm
 from fedatlas.errors import FedatlasError, error_context
-from fedatlas.evaluation.levels import Trace, column, diverged, running_means, specification
-from fedatlas.evaluation.tables import parse_rows, row_parser, to_csv
+from fedatlas.evaluation.bounds import (
+    COLUMNS,
+    Row,
+    bounded_values,
+)
+from fedatlas.evaluation.levels import Trace, column, specification
+from fedatlas.evaluation.tables import to_csv
 from fedatlas.federations.context import shard_files
 from fedatlas.federations.shards import read_shard
 from fedatlas.files import write_text
@@ -24,93 +29,7 @@ from fedatlas.theory.constants import constants_of
 from fedatlas.theory.dp_gradient_tracking import AgentConstants, constants_of_agents
 from fedatlas.theory.fmgda import min_max_constants
 from fedatlas.theory.methods import AnyConstants, theorems_on
-from fedatlas.theory.theorems import (
-    GRADIENT,
-    LAST_SQUARED_GRADIENT,
-    LAST_SUBOPTIMALITY,
-    SQUARED_PRIMAL_GRADIENT,
-    Bound,
-    Course,
-    Theorem,
-    delays_of,
-)
-
-
-@dataclass(frozen=True)
-class Row:
-    """A run at a point, and a theorem; None where there is no number.
-
-    covered: whether the run meets all conditions. lacks: those besides steps that it does not.
-    note: where the statement does not follow from its proof, or what was taken for a constant.
-    step, largest_step, step_factor: the step (of FedPAGE the global one, of SCAFFOLD the product
-    K η_g η_l, of FMGDA ĉη), the largest that is covered, and their ratio. local_…: likewise η_l, of
-    FMGDA the dual step cη. bounds: what is
-    bounded. cost, spent: how much the run spent of what. counted, epochs: what the theorem counts,
-    and how many of these the run made. promised: the bound then, at the run's step, or at covered
-    ones if it is larger. at_start, measured: what is bounded, at the start and at the end, averaged
-    over seeds. slack: promised/measured. constant, start, contraction, floor: the bound after x
-    epochs is constant/x + start · contraction^x + floor. optimum: f* that sub-optimality is
-    measured from, where records do not say it.
-    """
-
-    run: str
-    point: str
-    theorem: str
-    version: str
-    covered: bool
-    lacks: str
-    note: str
-    smoothness: float
-    step: float | None = None
-    largest_step: float | None = None
-    step_factor: float | None = None
-    local_step: float | None = None
-    largest_local_step: float | None = None
-    local_step_factor: float | None = None
-    bounds: str = ""
-    cost: str = ""
-    spent: float | None = None
-    counted: str = ""
-    epochs: float | None = None
-    promised: float | None = None
-    at_start: float | None = None
-    measured: float | None = None
-    slack: float | None = None
-    constant: float | None = None
-    start: float | None = None
-    contraction: float | None = None
-    floor: float | None = None
-    optimum: float | None = None
-
-    def bound(self, costs: np.ndarray) -> np.ndarray:
-        """The promised bounds at these costs; epochs rise with the cost."""
-        assert self.promised is not None and self.epochs and self.spent
-        epochs = costs * (self.epochs / self.spent)
-        shape = (part or 0.0 for part in (self.constant, self.start, self.contraction, self.floor))
-        bound = Bound(self.bounds, self.counted, *shape)
-        return np.array([bound.after(each) for each in epochs])
-
-
-COLUMNS = [field.name for field in fields(Row)]
-
-
-def bounded_values(trace: Trace, quantity: str, optimum: float | None = None) -> np.ndarray:
-    """(seeds, records) of what theorems bound: means along the rounds up to each record, or values.
-
-    Between records by straight lines. The first record's is its value; infinite for a lost seed.
-    Without an `optimum` the trace records its sub-optimality.
-    """
-    if quantity == SQUARED_PRIMAL_GRADIENT:
-        values = column(trace, "primal_gradient_norm") ** 2
-    elif "gradient" in quantity:
-        values = column(trace, "gradient_norm") ** (1 if quantity == GRADIENT else 2)
-    elif optimum is None:
-        values = column(trace, "suboptimality")
-    else:
-        values = column(trace, "objective") - optimum
-    if quantity not in (LAST_SUBOPTIMALITY, LAST_SQUARED_GRADIENT):
-        values = running_means(column(trace, "round"), values)
-    return np.where(diverged(trace)[:, None], np.inf, values)
+from fedatlas.theory.theorems import Course, Theorem, delays_of
 
 
 def theorems_of_runs(
@@ -217,11 +136,6 @@ def _row(
         smoothness=theorem.smoothness,
         **found,
     )
-
-
-def read_theory(path: Path) -> list[Row]:
-    """The table back; FedatlasError names a file with other columns or contents."""
-    return parse_rows(path, COLUMNS, row_parser(Row))
 
 
 def tabulate_theory(traces: Path, shards: Path, output: Path) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
 from fedatlas.arithmetic import objectives
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.bounds import LAST_SQUARED_GRADIENT, Bound
 from fedatlas.federations.algorithm import StepBound
 from fedatlas.federations.shards import ClientSamples
 from fedatlas.privacy.conditions import (
@@ -29,7 +30,7 @@ from fedatlas.privacy.conditions import (
 )
 from fedatlas.privacy.schemes import S1, S2, TrackingSteps
 from fedatlas.schema.objectives import PolyakObjective
-from fedatlas.theory.theorems import LAST_SQUARED_GRADIENT, Bound, Course, Theorem, largest_step
+from fedatlas.theory.theorems import Course, Theorem, largest_step
 
 
 @dataclass(frozen=True)

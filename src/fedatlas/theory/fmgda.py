@@ -17,11 +17,12 @@ import numpy as np
 
 from fedatlas.algorithms.fmgda import Fmgda
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.bounds import SQUARED_PRIMAL_GRADIENT, Bound
 from fedatlas.federations.algorithm import StepBound
 from fedatlas.federations.shards import ClientSamples
 from fedatlas.schema.objectives import AucObjective
 from fedatlas.theory.constants import samples_of_each
-from fedatlas.theory.theorems import SQUARED_PRIMAL_GRADIENT, Bound, Course, Theorem
+from fedatlas.theory.theorems import Course, Theorem
 
 #: How close a run's momenta must be to those of the theorem, as a share.
 _CLOSE = 0.01

@@ -10,9 +10,10 @@ from math import sqrt
 
 from fedatlas.algorithms.fedpage import FedPage
 from fedatlas.algorithms.scaffold import Scaffold
+from fedatlas.evaluation.bounds import SQUARED_GRADIENT, SUBOPTIMALITY, Bound
 from fedatlas.federations.algorithm import StepBound
 from fedatlas.theory.constants import Constants
-from fedatlas.theory.theorems import SQUARED_GRADIENT, SUBOPTIMALITY, Bound, Course, Theorem
+from fedatlas.theory.theorems import Course, Theorem
 
 
 def theorems_of_fedpage(method: FedPage, constants: Constants, course: Course) -> list[Theorem]:

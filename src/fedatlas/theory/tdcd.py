@@ -8,11 +8,12 @@ from scipy import sparse
 
 from fedatlas.algorithms.tdcd import Tdcd
 from fedatlas.arithmetic.objectives import block_smoothness
+from fedatlas.evaluation.bounds import SQUARED_GRADIENT, Bound
 from fedatlas.federations.shards import TieredSamples
 from fedatlas.federations.vertical.shards import PartyRows
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.theory.constants import at_start, constants_of, optimum_of
-from fedatlas.theory.theorems import AS_PRINTED, SQUARED_GRADIENT, Bound, Course, Theorem
+from fedatlas.theory.theorems import AS_PRINTED, Course, Theorem
 
 
 @dataclass(frozen=True)

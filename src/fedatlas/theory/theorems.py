@@ -24,15 +24,9 @@ from math import inf, isfinite, nan, sqrt
 
 import numpy as np
 
+from fedatlas.evaluation.bounds import Bound
 from fedatlas.evaluation.levels import Trace, column, diverged
 from fedatlas.federations.algorithm import StepBound
-
-#: What theorems bound: means along all rounds so far, and values where a run stands.
-SQUARED_GRADIENT, GRADIENT = "squared gradient norm", "gradient norm"
-SUBOPTIMALITY, LAST_SUBOPTIMALITY = "sub-optimality", "sub-optimality at the end"
-#: Of agents, of the one for whom it is largest.
-LAST_SQUARED_GRADIENT = "squared gradient norm at the end"
-SQUARED_PRIMAL_GRADIENT = "squared norm of ∇Φ"
 
 
 @dataclass(frozen=True)
@@ -96,25 +90,6 @@ class Course:
     def level(self, quantity: str) -> float:
         """The level measured at the end."""
         return max(self.reached(quantity), LEAST)
-
-
-@dataclass(frozen=True)
-class Bound:
-    """A promise after x of the theorem's epochs: constant/x + start · contraction^x + floor.
-
-    of: the quantity, such as `SQUARED_GRADIENT`. counted: what x counts.
-    """
-
-    of: str
-    counted: str
-    constant: float = 0.0
-    start: float = 0.0
-    contraction: float = 0.0
-    floor: float = 0.0
-
-    def after(self, epochs: float) -> float:
-        """The bound after so many epochs, more than 0."""
-        return self.constant / epochs + self.start * self.contraction**epochs + self.floor
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,13 @@ import numpy as np
 from fedatlas.algorithms.vfb2_saga import Vfb2Saga
 from fedatlas.algorithms.vfb2_sgd import Vfb2Sgd
 from fedatlas.algorithms.vfb2_svrg import Vfb2Svrg
+from fedatlas.evaluation.bounds import LAST_SUBOPTIMALITY, Bound
 from fedatlas.federations.algorithm import StepBound
 from fedatlas.theory.constants import PartyConstants
 from fedatlas.theory.theorems import (
     AS_PRINTED,
-    LAST_SUBOPTIMALITY,
     OF_PROOF,
     Analysis,
-    Bound,
     Course,
     Theorem,
     largest_step,

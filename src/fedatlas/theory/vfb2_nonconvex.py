@@ -12,15 +12,13 @@ from math import expm1, log1p, sqrt
 from fedatlas.algorithms.vfb2_saga import Vfb2Saga
 from fedatlas.algorithms.vfb2_sgd import Vfb2Sgd
 from fedatlas.algorithms.vfb2_svrg import Vfb2Svrg
+from fedatlas.evaluation.bounds import GRADIENT, SQUARED_GRADIENT, Bound
 from fedatlas.federations.algorithm import StepBound
 from fedatlas.theory.constants import PartyConstants
 from fedatlas.theory.theorems import (
     AS_PRINTED,
-    GRADIENT,
     OF_PROOF,
-    SQUARED_GRADIENT,
     Analysis,
-    Bound,
     Course,
     Theorem,
     largest_step,

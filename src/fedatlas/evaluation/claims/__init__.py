@@ -5,7 +5,8 @@ compared     end, level by a cost, cost to it    a word of RELATIONS    two runs
 highest      end, mean along, at least lead      better                 all rivals, graphs
 lead         level by a cost                     lead there over here   two costs or steps
 slope        cost to a target, error, level      power, or others'      sizes, targets
-one_run      end, or fit of a law                printed number, law    one run
+one_run      end, fit of a law, or all records   printed number, law    one run
+                                                or a theorem's bound
 tried_value  level at a value of a grid          regret                 values tried
 study_value  what a study computes               as claimed             runs, attacks
 region       that of another test                as there               cells of a map

@@ -1,19 +1,24 @@
-"""One run, against the number that a paper prints, or against the laws by which runs converge."""
+"""One run, against a printed number, the laws by which runs converge, or a theorem's bound."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Literal, NamedTuple, Self
 
 import numpy as np
 from pydantic import PositiveFloat, PositiveInt, model_validator
 
-from fedatlas.evaluation.comparison import ROUNDING, Interval
+from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.bounds import Row, bounded_values
+from fedatlas.evaluation.comparison import ROUNDING, Criterion, Interval
 from fedatlas.evaluation.evidence import (
     counts,
+    format_cost,
     format_effect,
     format_interval,
     format_repeats,
     mean_of,
     number,
+    plain,
 )
 from fedatlas.evaluation.levels import Trace, column, diverged, smallest
 from fedatlas.evaluation.quantities import EffectTest
@@ -132,6 +137,84 @@ def prediction_interval(
     gap = float(ours.mean()) - value
     half = float(stdtrit(freedom, (1 + confidence) / 2) * np.sqrt(error))
     return Interval(gap, gap - half, gap + half)
+
+
+class BoundTest(ClaimTest):
+    """Whether what a theorem bounds stays below its bound at every record of a run that it covers.
+
+    Theorems bound expectations, for which the mean over seeds stands. Contradicted where that lies
+    above the bound and the typical seed surely does, too, at the record where the bound is the
+    smallest multiple of the mean; undecided where only the mean does. Otherwise not testable: a run
+    below its bound proves nothing of other runs. A case for each version of the theorem, as printed
+    or with the constants of its proof, that the experiment's theory study has.
+
+    run: that which the theorem covers. theorem: as the study names it.
+    """
+
+    kind: Literal["bound_holds"]
+    run: str
+    theorem: str
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return ("trained", "theory")
+
+    def judge(self, results: Results) -> Iterator[CaseOutcome]:
+        point = results.chosen[self.run].point
+        of_run = [
+            row
+            for row in results.study(results.theory, "theory")
+            if (row.run, row.point) == (self.run, point)
+        ]
+        rows = [row for row in of_run if row.theorem == self.theorem]
+        if not rows:
+            known = ", ".join(dict.fromkeys(row.theorem for row in of_run))
+            raise FedatlasError(
+                f"theorem '{self.theorem}': the study of '{self.run}' knows {known or 'none'}"
+            )
+        for row in rows:
+            try:
+                found = self._judged(results, row)
+            except NotTestableError as why:
+                found = CaseOutcome("", "not testable", str(why))
+            case = row.version if len(rows) > 1 else ""
+            yield replace(results.tuned(found, self.run), case=case)
+
+    def _judged(self, results: Results, row: Row) -> CaseOutcome:
+        name = f"{self.theorem} ({row.version})"
+        if not row.covered:
+            factors = [each for each in (row.step_factor, row.local_step_factor) if each]
+            above = [f"a step is {plain(each)} times the largest" for each in factors if each > 1]
+            why = ", ".join([*above, *([f"it lacks {row.lacks}"] if row.lacks else [])])
+            raise NotTestableError(f"{name} does not cover {self.run}: {why}")
+        if row.promised is None:
+            raise NotTestableError(f"{name} bounds nothing that is known here: {row.note}")
+        (trace,) = results.selected(self.run)
+        values = bounded_values(trace, row.bounds, row.optimum)[:, 1:]
+        costs = column(trace, row.cost)[:, 1:]
+        # (seeds, records); a lost seed has no costs.
+        bounds = np.stack([row.bound(own) for own in costs])
+        with np.errstate(invalid="ignore"):
+            factors_of = np.nanmean(bounds, axis=0) / values.mean(axis=0)
+        least = int(np.argmin(factors_of))
+        at = format_cost(row.cost, float(np.nanmean(costs[:, least])))
+        measured = f"{row.bounds}, mean over seeds"
+        evidence = (
+            f"{name}, {self.run}, {measured}: the bound is at least {plain(factors_of[least])} "
+            f"times what was measured, at {at} ({plain(float(np.nanmean(bounds[:, least])))} "
+            f"against {plain(float(values[:, least].mean()))}), and {plain(factors_of[-1])} times "
+            "at the end"
+        )
+        if factors_of[least] >= 1 - ROUNDING:
+            raise NotTestableError(f"{evidence}; a run can only refute")
+        gaps = np.log10(np.nanmean(bounds[:, least])) - np.log10(values[:, least])
+        outcome, effect = results.compare(
+            gaps, Criterion("not worse", 0.0), "decades", [trace], "objective"
+        )
+        typical = format_interval(effect.estimate, effect.low, effect.high)
+        evidence += f"; decades of a seed below its bound {typical}{format_repeats(effect)}"
+        outcome = "contradicted" if outcome == "contradicted" else "undecided"
+        return CaseOutcome("", outcome, evidence, effect)
 
 
 class ConvergenceOrderTest(EffectTest):
