@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 _REMEDY = "Name another file; if it is a result, move it away and run again."
 
-BUDGETS_FORMAT = "fedatlas budgets 2"
+BUDGETS_FORMAT = "fedatlas budgets 3"
 #: The verdict, in both tables, of what an attack refutes.
 REFUTED: Final = "does not stand"
 

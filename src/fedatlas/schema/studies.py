@@ -45,13 +45,15 @@ class BudgetStudy(Model):
     """What privacy budgets depend on besides hyper-parameters and graphs, given without any data.
 
     samples: D, of each agent. dimension: d, of the model. last_horizon: budgets of whole runs are
-    computed for every horizon up to it. without: accountings that are left out, by name; claims and
-    figures go by the first that is left of a run.
+    computed for every horizon up to it. far_horizon: DP-GT's Lemma 3 is told up to it, by closed
+    sums at ten horizons of each decade from 100 on, whatever D is. without: accountings that are
+    left out, by name; claims and figures go by the first that is left of a run.
     """
 
     samples: PositiveInt
     dimension: PositiveInt
     last_horizon: PositiveInt
+    far_horizon: int | None = Field(default=None, ge=10_000, le=1_000_000)
     without: tuple[str, ...] = ()
 
 

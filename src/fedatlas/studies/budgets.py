@@ -18,6 +18,7 @@ from fedatlas.files import write_text
 from fedatlas.privacy.accountants import Budget, PrivacyContext
 from fedatlas.privacy.conditions import Condition
 from fedatlas.privacy.drift import Place, single_drift, tracking_drift
+from fedatlas.privacy.far_horizons import far_epsilon
 from fedatlas.privacy.schemes import S1, S2
 from fedatlas.schema.runs import RunSpec
 from fedatlas.schema.studies import BudgetStudy
@@ -80,9 +81,12 @@ def budgets_of_runs(specs: Sequence[RunSpec], study: BudgetStudy) -> xr.Dataset:
     it asks for more samples than there are. unfloored_epsilon (case, horizon) is final_epsilon with
     samples that are not rounded down, NaN of accountings that are not proportional to 1/m. drift
     (case, iteration) is the standard deviation of a number of x̄ that noise alone causes, NaN where
-    it is not known. Coordinates of a case: run, accounting, statement (what the budget rests on),
+    it is not known. log_far_epsilon (case, far_horizon), where the study asks for it, is log10 of
+    DP-GT's Lemma 3 over C by `privacy.far_horizons`, NaN of other accountings. Coordinates of a
+    case: run, accounting, statement (what the budget rests on),
     first (whether the accounting is the run's first that the study does not leave out, see
-    `DecentralisedAlgorithm.budgets`).
+    `DecentralisedAlgorithm.budgets`), finite_without (conditions of DP-GT's Theorem 4 or 5 that it
+    does not meet).
     """
     horizons = np.arange(1, study.last_horizon + 1)
     unknown = Budget(*np.full((2, study.last_horizon), np.nan))
@@ -96,6 +100,7 @@ def budgets_of_runs(specs: Sequence[RunSpec], study: BudgetStudy) -> xr.Dataset:
         }
         by_horizon = algorithm.budgets_by_horizon(context, study.last_horizon)
         drift = noise_drift(spec, spec.rounds)
+        far = _far(algorithm, context, study.far_horizon)
         for place, (accounting, budget) in enumerate(kept.items()):
             final = by_horizon.get(accounting, unknown)
             unfloored = final.epsilon * _floor(algorithm, accounting, study.last_horizon)
@@ -108,12 +113,14 @@ def budgets_of_runs(specs: Sequence[RunSpec], study: BudgetStudy) -> xr.Dataset:
                         "final_epsilon": ("horizon", final.epsilon),
                         "final_delta": ("horizon", final.delta),
                         "unfloored_epsilon": ("horizon", unfloored),
+                        **(far if accounting == _OF_LEMMA_3 else {}),
                     },
                     coords={
                         "run": spec.run,
                         "accounting": accounting,
                         "first": place == 0,
                         "statement": algorithm.privacy_statement,
+                        "finite_without": _finite_without(algorithm, context),
                         "iteration": np.arange(1, spec.rounds + 1),
                         "horizon": horizons,
                     },
@@ -123,6 +130,36 @@ def budgets_of_runs(specs: Sequence[RunSpec], study: BudgetStudy) -> xr.Dataset:
         raise FedatlasError("budgets: no run of the experiment accounts for privacy")
     budgets: xr.Dataset = xr.concat(cases, "case", coords="all", join="outer")
     return budgets.assign_attrs(format=FORMAT, samples=study.samples, dimension=study.dimension)
+
+
+_OF_LEMMA_3 = "Lemmas 2 and 3"
+
+
+def _far(
+    algorithm: DecentralisedAlgorithm, context: PrivacyContext, last: int | None
+) -> dict[str, Any]:
+    """DP-GT's Lemma 3 up to the horizon `last`; nothing of other methods, or without one."""
+    if last is None or not isinstance(algorithm, DpGradientTracking):
+        return {}
+    scheme = algorithm.scheme
+    if not isinstance(scheme, S1 | S2):
+        return {}
+    assert context.trackers is not None
+    count = round(10 * np.log10(last / 100)) + 1
+    horizons = np.geomspace(100, last, count).round().astype(int)
+    received = [weights.sum(axis=1).tolist() for weights in (context.states, context.trackers)]
+    agents = list(zip(*received, strict=True))
+    found = [far_epsilon(scheme, horizon, agents) for horizon in horizons.tolist()]
+    return {"log_far_epsilon": xr.DataArray(found, {"far_horizon": horizons}, ["far_horizon"])}
+
+
+def _finite_without(algorithm: DecentralisedAlgorithm, context: PrivacyContext) -> str:
+    """Conditions of Theorem 4 or 5, of a finite ε, that are not met."""
+    return "; ".join(
+        str(condition)
+        for condition in algorithm.conditions(context)
+        if condition.source in ("Theorem 4", "Theorem 5") and condition.holds is False
+    )
 
 
 def tabulate_conditions(specs: Sequence[RunSpec], study: BudgetStudy) -> list[dict[str, object]]:

@@ -39,6 +39,11 @@ class StudyValueTest(ClaimTest):
 
     beyond_data: A claim that no run and no attack could contradict, such as algebra; not testable.
 
+    budget_bounded: The ε of DP-GT's Lemma 3 stays finite as the horizon K goes to infinity, by
+    closed sums up to `far_horizon` of the budgets. Reproduced where it falls all through the last
+    third of the decades of K and is larger before; contradicted where it is largest at the last;
+    otherwise not testable, as is a run that does not meet the theorem's conditions.
+
     budget_falls: The ε of a whole run falls with every larger horizon, from `from_horizon` on.
 
     budget_order: One run spends less ε over all iterations than each of its rivals, by each run's
@@ -66,6 +71,7 @@ class StudyValueTest(ClaimTest):
     kinds: ClassVar[Mapping[str, Kind]] = {
         "audit_stands": Kind(requires=("run",)),
         "beyond_data": Kind(requires=("reason",)),
+        "budget_bounded": Kind(requires=("run",)),
         "budget_falls": Kind(requires=("run", "from_horizon"), takes=("floor",)),
         "budget_order": Kind(requires=("smaller", "than")),
         "delta_reaches_one": Kind(requires=("run", "after", "tolerance"), takes=("fitted",)),
@@ -107,6 +113,33 @@ class StudyValueTest(ClaimTest):
 
 def _beyond_data(test: StudyValueTest, results: Results) -> Iterator[Found]:
     yield Found("", None, test.reason)
+
+
+def _budget_bounded(test: StudyValueTest, results: Results) -> Iterator[Found]:
+    known = [each for each in results.budgets_of(test.run) if "log_far_epsilon" in each]
+    known = [each.dropna("far_horizon") for each in known]
+    case = next((each for each in known if each.sizes["far_horizon"]), None)
+    if case is None:
+        raise FedatlasError(
+            f"run '{test.run}' has no budgets of far horizons: give budgets a 'far_horizon', and "
+            "the run DP-GT's scheme S1 or S2"
+        )
+    horizons, levels = case["far_horizon"].to_numpy(), case["log_far_epsilon"].to_numpy()
+    place, last = int(levels.argmax()), len(levels) - 1
+    slope = (levels[-1] - levels[-2]) / np.log10(horizons[-1] / horizons[-2])
+    evidence = (
+        f"{test.run}, K = {horizons[0]} to {horizons[-1]}: Lemma 3's ε is largest at "
+        f"K = {horizons[place]} (C times 10^{levels[place]:.3f}); it ends at 10^{levels[-1]:.3f}, "
+        f"where it goes as K to the power of {slope:.3g}"
+    )
+    if missed := str(case["finite_without"].item()):
+        yield Found("", None, f"{evidence}; not covered: {missed}")
+    elif place == last:
+        yield Found("", False, evidence)
+    else:
+        late = levels[2 * last // 3 :]
+        falls = place <= 2 * last // 3 and bool((np.diff(late) < 0).all())
+        yield Found("", True if falls else None, evidence)
 
 
 def _budget_falls(test: StudyValueTest, results: Results) -> Iterator[Found]:
@@ -259,6 +292,7 @@ class _Value(NamedTuple):
 _VALUES = {
     "audit_stands": _Value(_attacks, ("privacy_audit",), "a pair"),
     "beyond_data": _Value(_beyond_data, ()),
+    "budget_bounded": _Value(_budget_bounded, ("budgets",)),
     "budget_falls": _Value(_budget_falls, ("budgets",)),
     "budget_order": _Value(_budget_order, ("budgets",)),
     "delta_reaches_one": _Value(_delta_reaches_one, ("budgets",)),
