@@ -1,11 +1,13 @@
 """Privacy budgets of whole experiments: what is computed, judged and drawn."""
 
 from functools import cache
+from math import log10
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import xarray as xr
 from matplotlib.colors import to_hex
 
 from experiment_files import plan_of_all
@@ -17,6 +19,9 @@ from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.tables import read_budgets
 from fedatlas.federations.decentralised.graph import GraphCounters, GraphNetwork
 from fedatlas.figures.privacy import compose_budgets
+from fedatlas.privacy.accountants import lemma_2
+from fedatlas.privacy.far_horizons import closed_lemma_2, far_epsilon
+from fedatlas.privacy.schemes import S1, S2
 from fedatlas.schema.studies import BudgetStudy
 from fedatlas.store.netcdf import write_netcdf
 from fedatlas.studies import budgets
@@ -375,3 +380,98 @@ def test_other_methods_are_not_known():
     with pytest.MonkeyPatch.context() as patched:
         patched.delitem(budgets._SINGLE, unlisted.algorithm)
         assert np.isnan(noise_drift(unlisted, 3)).all()
+
+
+def brute(scheme, horizon, state_weight, tracker_weight):
+    """Lemma 3's ε of k = 0 … K by Lemma 2's recursion, a release at a time, C = 1."""
+    steps, noise = scheme.steps(horizon), scheme.noise(horizon)
+    moved = lemma_2(steps, state_weight, tracker_weight, horizon)
+    parts = zip(moved.state, moved.tracker, *noise, strict=True)
+    return sum(state / zeta + tracker / eta for state, tracker, zeta, eta in parts)
+
+
+FAR_SCHEMES = {
+    "powers": S1(
+        **{"alpha_factor": 0.6, "beta_factor": 0.9, "gamma_factor": 2.0, "samples_factor": 0.01},
+        **{"p_alpha": 0.76, "p_beta": 0.51, "p_gamma": 0.885, "p_m": 1.6},
+        **{"p_zeta": 0.1, "p_eta": -0.2},
+    ),
+    "exponentials": S2(
+        **{"alpha": 0.075, "beta": 0.5, "gamma": 0.009, "samples_base": 1.011},
+        **{"p_zeta": 0.994, "p_eta": 0.99},
+    ),
+    "couplings that coincide": S2(
+        **{
+            "alpha": 0.2,
+            "beta": 0.2,
+            "gamma": 0.1,
+            "samples_base": 1.0,
+            "p_zeta": 0.9,
+            "p_eta": 0.9,
+        }
+    ),
+}
+
+
+@pytest.mark.parametrize("scheme", FAR_SCHEMES.values(), ids=FAR_SCHEMES)
+@pytest.mark.parametrize("horizon", [1, 100, 3000])
+def test_closed_sums_are_those_of_lemma_3(scheme, horizon):
+    agents = [(1.0, 1.0), (0.5, 1.5), (1.0, 1.0)]
+    steps = scheme.steps(horizon)
+    for weights in agents:
+        by_recursion = lemma_2(steps, *weights, horizon)
+        closed = closed_lemma_2(steps, *weights, horizon)
+        np.testing.assert_allclose(closed.state, by_recursion.state, rtol=1e-8)
+        np.testing.assert_allclose(closed.tracker, by_recursion.tracker, rtol=1e-8)
+    expected = log10(max(brute(scheme, horizon, *weights) for weights in agents))
+    assert far_epsilon(scheme, horizon, agents) == pytest.approx(expected, abs=1e-8)
+
+
+def test_far_sums_of_exponentials_are_beyond_all_numbers_but_their_logarithms():
+    scheme = FAR_SCHEMES["exponentials"]
+    far, further = (far_epsilon(scheme, horizon, [(1.0, 1.0)]) for horizon in (10**5, 10**6))
+    # The tracker's noise falls faster: ε goes as K (1.011 · 0.99)^−K, 1/(1.011 · 0.99) = 0.9991.
+    assert further - far == pytest.approx(-9e5 * log10(1.011 * 0.99) + 1, rel=1e-6)
+
+
+def far_budgets(levels, missed=""):
+    horizons = np.geomspace(100, 1e6, len(levels)).round().astype(int)
+    return xr.Dataset(
+        {"log_far_epsilon": (("case", "far_horizon"), [levels])},
+        {"run": ("case", ["a"]), "far_horizon": horizons, "finite_without": ("case", [missed])},
+    )
+
+
+@pytest.mark.parametrize(
+    ("levels", "missed", "outcome"),
+    [
+        ([1, 3, 2, 1, 0, -1, -2], "", "reproduced"),
+        ([0, 1, 2, 3, 4, 5, 6], "", "contradicted"),
+        ([0, 1, 2, 3, 4, 5, 4.9], "", "not testable"),  # too late to be called falling
+        ([3, 2, 1, 0, -1, 0, -1], "", "not testable"),
+        ([0, 1, 2, 3, 4, 5, 6], "Theorem 4: a1 < 1", "not testable"),
+    ],
+)
+def test_a_budget_is_finite_if_it_falls_at_far_horizons(levels, missed, outcome):
+    test = {"kind": "budget_bounded", "run": "a"}
+    (found,) = judged(test, far_budgets([float(level) for level in levels], missed))
+    assert found.outcome == outcome and missed in found.evidence
+
+
+def test_the_study_has_far_horizons_of_gradient_tracking_if_asked():
+    asked = STUDY.model_copy(update={"last_horizon": 1, "far_horizon": 10_000})
+    own = [spec for spec in runs() if spec.run in ("s1-0.1", "s2-literal", "kang-2021")]
+    found = budgets_of_runs(own, asked)
+    assert found.sizes["far_horizon"] == 21
+    of_lemma = found["accounting"] == "Lemmas 2 and 3"
+    assert np.isfinite(found["log_far_epsilon"]).all("far_horizon").equals(of_lemma)
+    at_100 = found["log_far_epsilon"].isel(far_horizon=0)
+    for spec, case in zip(own[:2], np.flatnonzero(of_lemma), strict=True):
+        scheme = build_algorithm(spec).scheme
+        agents = zip(*(each.sum(axis=1) for each in spec.graph_weights), strict=True)
+        expected = max(brute(scheme, 100, *agent) for agent in agents)
+        assert at_100[case] == pytest.approx(log10(expected))
+    (s1,) = {*found["finite_without"].to_numpy()[found["run"] == "s1-0.1"]}
+    assert s1.startswith("Theorem 4: a1 max_i Σ_j R_ij < 1: 72 < 1")
+    with pytest.raises(FedatlasError, match="run 'kang-2021' has no budgets of far horizons"):
+        judged({"kind": "budget_bounded", "run": "kang-2021"}, found)
