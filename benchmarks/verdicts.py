@@ -1,12 +1,17 @@
 """How often verdicts err: the table of docs/verdicts.md, simulated with the project's own judges.
 
     python benchmarks/verdicts.py [--draws 10000] [--processes 2] [--only order]
+    python benchmarks/verdicts.py --only stopping
 
 A draw makes the traces of n seeds under a known truth and judges them. Three seeds have a tenth of
 the draws, as they decide next to nothing. Each number of seeds has three columns, in percent of
 draws: those whose outcome is wrong in the claim's favour, those whose outcome is wrong against it,
 and those that decide rightly. An outcome is wrong if the truth, at the border of what it may say,
 is on the other side: under a tie both "reproduced" and "smaller than claimed" are too good.
+
+Two more tables are of those who add seeds until the verdict is decided, and look at it after every
+seed from 6 to 48. For the first the rule decides advantages, as many draws of them; the second is
+exact.
 """
 
 import argparse
@@ -22,6 +27,16 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from fedatlas.evaluation.comparison import (
+    MOST_SEEDS,
+    POWER,
+    SIGNIFICANCE,
+    Criterion,
+    advantages,
+    decide,
+    median_interval,
+    p_of_signs,
+)
 from fedatlas.evaluation.quantities import FACTORS, SHARES
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.selection import Choice
@@ -30,6 +45,8 @@ from fedatlas.files import canonical_json
 from fedatlas.schema.claims import Claim, Outcome
 
 SEEDS = (3, 6, 10)
+#: Numbers of seeds at which those look who add seeds.
+LOOKS = range(6, 49)
 #: No error may exceed this share of draws on a side, in percent.
 MOST = 3.0
 SPREAD = 0.02  # of a run's levels over seeds, in decades; of scores in 0.1
@@ -61,14 +78,14 @@ TOO_BAD: dict[str, tuple[Outcome, ...]] = {
 
 @dataclass(frozen=True)
 class Case:
-    """A claim under a truth. truth: a key of `TOO_GOOD`. looks: as of an experiment."""
+    """A claim under a truth. truth: a key of `TOO_GOOD`. seeds_added: as of an experiment."""
 
     claim: str
     under: str
     truth: str
     test: dict[str, Any]
     draw: Draw
-    looks: int = 1
+    seeds_added: bool = False
 
 
 def trace(
@@ -231,8 +248,8 @@ def rivals(ahead: float) -> Draw:
     return draw
 
 
-def resampled(random: Random, seeds: int) -> dict[str, Any]:
-    """Two equally good learners on splits of the same rows, four fifths for training.
+def accuracies_on_splits(random: Random, seeds: int) -> np.ndarray:
+    """(2, seeds) of two equally good learners on splits of the same rows, 4/5 for training.
 
     Ridge regressions on ten features each, the label being made of all twenty alike.
     """
@@ -248,7 +265,13 @@ def resampled(random: Random, seeds: int) -> dict[str, Any]:
             gram = own[train].T @ own[train] + np.eye(10)
             weights = np.linalg.solve(gram, own[train].T @ label[train])
             found[side, seed] = np.mean(np.sign(own[test] @ weights) == label[test])
-    split = canonical_json({"test": share, "seed": None})
+    return found
+
+
+def resampled(random: Random, seeds: int) -> dict[str, Any]:
+    """Those learners' traces."""
+    split = canonical_json({"test": 0.2, "seed": None})
+    found = accuracies_on_splits(random, seeds)
     return {run: scores(run, row, split) for run, row in zip("ab", found, strict=True)}
 
 
@@ -427,7 +450,8 @@ def cases() -> Iterator[Case]:
     )
     lead = {**faster, "published_effect": 10**0.2}
     yield Case("order, a printed lead", "a perfect replication", "holds", lead, printed_lead)
-    yield Case("order, faster, two looks", "tie", "tie", faster, pair(normal, 0), looks=2)
+    added = {"seeds_added": True}
+    yield Case("order, faster, seeds added", "tie", "tie", faster, pair(normal, 0), **added)
     yield Case("order, at least as fast", "tie", "holds", at_least, pair(normal, 0))
     yield Case(
         *("order, at least as fast", "behind by 1.05", "worse at the border"),
@@ -556,7 +580,8 @@ def judged(case: Case, seeds: int, draws: int, seed: int) -> Counter[str]:
             run: Choice(next(iter(tried)), {point: place for place, point in enumerate(tried)})
             for run, tried in traces.items()
         }
-        whole = judge("", "", [claim], Results(traces, chosen, looks=case.looks))[0]
+        results = Results(traces, chosen, seeds_added=case.seeds_added)
+        whole = judge("", "", [claim], results)[0]
         found[whole.outcome] += 1
     return found
 
@@ -578,6 +603,131 @@ def row(case: Case, most: int, place: int) -> str:
     return f"| {case.claim} | {case.under} | {' | '.join(cells)} |"
 
 
+# --- seeds added until the verdict is decided ---
+
+
+def gaps_of(levels: Callable[..., Any], ahead: float) -> Callable[[Random, int], np.ndarray]:
+    """Advantages of two runs with such levels; lost seeds are infinitely bad."""
+
+    def draw(random: Random, seeds: int) -> np.ndarray:
+        runs = levels(ahead, random, seeds)
+        first, second = (np.where(np.isnan(run), np.inf, run) for run in runs)
+        return advantages(first, second)
+
+    return draw
+
+
+def split_gaps(random: Random, seeds: int) -> np.ndarray:
+    """Advantages of equally good learners on splits of the same rows."""
+    first, second = accuracies_on_splits(random, seeds)
+    return first - second
+
+
+def stopping_truths() -> Iterator[tuple[str, str, Criterion, Callable[..., np.ndarray], float]]:
+    """Name, truth (a key of `TOO_GOOD`), criterion, advantages, and overlap of splits."""
+    counts = math.log10(1.05)
+    faster, similar = Criterion("better", counts), Criterion("equal", math.log10(1.5))
+    yield "faster: tie", "tie", faster, gaps_of(normal, 0), 0.0
+    yield "faster: tie, a fifth spikes", "tie", faster, gaps_of(spiky, 0), 0.0
+    yield "faster: tie of a skewed median", "tie", faster, gaps_of(skewed, 0), 0.0
+    yield "faster: tie, a tenth lost", "tie", faster, gaps_of(losing, 0), 0.0
+    yield "faster: smallest effect", "smallest", faster, gaps_of(normal, counts), 0.0
+    yield "faster: ahead by 1.1", "beyond", faster, gaps_of(normal, math.log10(1.1)), 0.0
+    yield "faster: ahead by 1.26", "beyond", faster, gaps_of(normal, 0.1), 0.0
+    yield (
+        "similar: at the border",
+        "equal at its border",
+        similar,
+        gaps_of(normal, math.log10(1.5)),
+        0.0,
+    )
+    yield "higher: tie, resampled splits", "tie", Criterion("better", 0.005), split_gaps, 0.25
+
+
+def stopped(place: int, draws: int) -> str:
+    """The line of a truth: errors at any look, what is right at the first decided, seeds then."""
+    name, truth, criterion, draw, overlap = list(stopping_truths())[place]
+    cells = []
+    for seeds_added in (True, False):
+        random = np.random.default_rng([place, LOOKS[-1]])  # the same draws for both
+        good = bad = right = 0
+        ends = []
+        for _ in range(draws):
+            gaps = draw(random, LOOKS[-1])
+            found = [
+                decide(median_interval(gaps[:seeds], seeds_added, overlap), criterion)
+                for seeds in LOOKS
+            ]
+            good += any(outcome in TOO_GOOD[truth] for outcome in found)
+            bad += any(outcome in TOO_BAD[truth] for outcome in found)
+            first = next((i for i, outcome in enumerate(found) if outcome != "undecided"), None)
+            ends.append(math.inf if first is None else LOOKS[first])
+            right += first is not None and found[first] not in TOO_GOOD[truth] + TOO_BAD[truth]
+        shares = [100 * good / draws, 100 * bad / draws]
+        flags = [" **!**" if share > MOST else "" for share in shares]
+        middle = float(np.median(ends))
+        cells += [f"{share:.1f}{flag}" for share, flag in zip(shares, flags, strict=True)]
+        cells += [f"{100 * right / draws:.0f}", f"{middle:.0f}" if middle < math.inf else "–"]
+    return f"| {name} | {' | '.join(cells)} |"
+
+
+def decided_by(outside: dict[int, int], above: float) -> np.ndarray:
+    """(looks,) the exact probability that the median was found above a border by then.
+
+    outside: number of seeds at a look → so many below decide no more. above: the share of seeds
+    that lie above the border.
+    """
+    below, decided, found = np.array([1.0]), 0.0, []
+    for seeds in range(1, max(outside) + 1):
+        below = np.append(below, 0.0) * above + np.insert(below, 0, 0.0) * (1 - above)
+        if seeds in outside:
+            decided += below[: outside[seeds]].sum()
+            below[: outside[seeds]] = 0.0
+            found.append(decided)
+    return np.array(found)
+
+
+def seeds_to_decide(above: float) -> str:
+    """The line of a share of seeds above the border: half and four fifths of experiments decide."""
+
+    def outside(seeds: int, error: float, seeds_added: bool = False) -> int:
+        return sum(p_of_signs(seeds, k, seeds_added) <= error for k in range(seeds // 2))
+
+    many = range(1, MOST_SEEDS + 1)
+    fixed = [decided_by({n: outside(n, SIGNIFICANCE)}, above)[-1] for n in many]
+    rules = {
+        "added": {n: outside(n, SIGNIFICANCE, seeds_added=True) for n in many},
+        "five": {n: outside(n, SIGNIFICANCE / 5) for n in (6, 12, 24, 36, 48)},
+        "every": {n: outside(n, SIGNIFICANCE / len(LOOKS)) for n in LOOKS},
+    }
+    found = [(list(many), np.array(fixed))]
+    found += [(list(rule), decided_by(rule, above)) for rule in rules.values()]
+    cells = []
+    for looks, chances in found:
+        for chance in (0.5, POWER):
+            enough = np.flatnonzero(chances >= chance)
+            cells.append(str(looks[enough[0]]) if len(enough) else f"over {looks[-1]}")
+    return f"| {100 * above:g} % | {' | '.join(cells)} |"
+
+
+def print_stopping(draws: int, pool: ProcessPoolExecutor) -> None:
+    """Both tables."""
+    print("| claim: truth | seeds added: for | against | right | seeds | ", end="")
+    print("fixed number: for | against | right | seeds |")
+    print("|---|" + "---:|" * 8)
+    places = range(len(list(stopping_truths())))
+    for line in pool.map(partial(stopped, draws=draws), places):
+        print(line, flush=True)
+    rules = ("fixed number", "seeds added", "Bonferroni, five looks", "Bonferroni, every seed")
+    print(
+        "\n| beyond the border | " + " | ".join(f"{rule}: half | four fifths" for rule in rules),
+        "|",
+    )
+    print("|---:|" + "---:|" * 8)
+    for above in (1.0, 0.95, 0.9, 0.8, 0.7):
+        print(seeds_to_decide(above))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--draws", type=int, default=10_000)
@@ -591,6 +741,9 @@ def main() -> None:
     with ProcessPoolExecutor(arguments.processes) as pool:
         for line in pool.map(partial(_row, draws=arguments.draws), places):
             print(line, flush=True)
+        if "stopping".startswith(arguments.only):
+            print()
+            print_stopping(arguments.draws, pool)
 
 
 def _row(place: int, draws: int) -> str:

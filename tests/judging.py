@@ -15,7 +15,7 @@ def verdicts(
     test: dict[str, Any],
     *,
     selected_by: str = "gradient_norm",
-    looks: int = 1,
+    seeds_added: bool = False,
     budgets: Any = None,
     theory: Any = None,
     **runs: Any,
@@ -37,7 +37,7 @@ def verdicts(
     results = Results(
         traces,
         choices(select(traces, rule)),
-        looks=looks,
+        seeds_added=seeds_added,
         budgets=budgets,
         theory=theory,
     )

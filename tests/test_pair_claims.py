@@ -300,12 +300,16 @@ def test_steps_that_cannot_be_compared_are_an_error(test, steps, message):
         verdicts(declared, a=a, b=levels_trace([0.1], step=3))
 
 
-def test_looks_widen_the_interval():
+def test_seeds_that_were_added_widen_the_interval():
     a, b = levels_trace(0.5 * SPREAD), levels_trace(SIX)
     assert verdict(order("faster"), a=a, b=b).outcome == "reproduced"
-    twice = verdict(order("faster"), a=a, b=b, looks=2)
-    assert twice.outcome == "undecided"
-    assert twice.effect.needed == 7
+    added = verdict(order("faster"), a=a, b=b, seeds_added=True)
+    assert added.outcome == "undecided"
+    assert added.effect.needed == 7
+    seven = [levels_trace(np.linspace(level, 1.1 * level, 7)) for level in (0.5, 1.0)]
+    decided = verdict(order("faster"), a=seven[0], b=seven[1], seeds_added=True)
+    assert decided.outcome == "reproduced"
+    assert "holds whenever seeds stop being added" in decided.evidence
     few = verdict(order("faster"), a=levels_trace([1e-9] * 5), b=levels_trace([1.0] * 5))
     assert (few.outcome, few.effect.needed) == ("undecided", 6)
 

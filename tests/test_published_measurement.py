@@ -27,7 +27,7 @@ def share_compatible(ours: np.ndarray, printed: list[Any]) -> float:
     """Of rows of trials against as many printed means, numbers of trials and spreads."""
     inside = []
     for row, number in zip(ours, printed, strict=True):
-        interval = prediction_interval(row, *number, 0.95)
+        interval = prediction_interval(row, *number, seeds_added=False)
         assert interval is not None
         inside.append(interval.low <= 0 <= interval.high)
     return float(np.mean(inside))
@@ -86,7 +86,7 @@ def test_two_spreads_are_welchs_interval(ours, theirs):
     if min(np.std(ours), np.std(theirs)) < 1e-3:
         return
     printed = float(np.mean(theirs)), len(theirs), float(np.std(theirs, ddof=1))
-    found = prediction_interval(np.array(ours), *printed, 0.95)
+    found = prediction_interval(np.array(ours), *printed, seeds_added=False)
     expected = stats.ttest_ind(ours, theirs, equal_var=False).confidence_interval(0.95)
     assert found is not None
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high))

@@ -3,7 +3,9 @@
 The typical seed is compared. Its interval is that of the exact sign test: from the k-th smallest to
 the k-th largest paired difference it holds the median, however differences are distributed. Lost
 seeds are infinitely bad ones, so they count as ranks do and veto nothing. Six seeds are the fewest
-that make 95 %. docs/verdicts.md shows how often the rule errs.
+that make 95 %. Where seeds are added after verdicts were seen, tests are e-processes, whose errors
+hold whenever one stops; seven seeds are the fewest then. docs/verdicts.md shows how often the rule
+errs.
 
 Differences are advantages: positive in favour of the claim.
 """
@@ -63,30 +65,29 @@ def advantages(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def median_interval(
-    gaps: np.ndarray, confidence: float = CONFIDENCE, overlap: float = 0.0, repeats: int = 0
+    gaps: np.ndarray, seeds_added: bool = False, overlap: float = 0.0, repeats: int = 0
 ) -> Interval:
-    """The interval of the median, from order statistics; without bounds below six at 95 %.
+    """The interval of the median, from order statistics; without bounds below six seeds.
 
-    overlap: test rows over training rows, of trials that split the same rows anew. Their results
-    are correlated, so the interval also covers that of Nadeau and Bengio (2003). That has no bounds
-    where a seed was lost. repeats: how many more seeds coincide with these; one observation that
-    others repeat has no interval but itself.
+    seeds_added: whether seeds were added after a verdict; see `e_of_signs`. overlap: test rows over
+    training rows, of trials that split the same rows anew. Their results are correlated, so the
+    interval also covers that of Nadeau and Bengio (2003). That has no bounds where a seed was lost.
+    repeats: how many more seeds coincide with these; one observation that others repeat has no
+    interval but itself.
     """
     if len(gaps) == 1 and repeats:
         return Interval(*map(float, np.repeat(gaps, 3)))
     ranked = np.sort(gaps)
     estimate = _median(ranked)
-    outside = _outside(len(ranked), confidence)
+    outside = _outside(len(ranked), seeds_added)
     if outside == 0:
         return Interval(estimate, -np.inf, np.inf)
     low, high = float(ranked[outside - 1]), float(ranked[-outside])
     if overlap:
-        from scipy.special import stdtrit
-
         error = _corrected_error(ranked, overlap)
         if np.isinf(error):
             return Interval(estimate, -np.inf, np.inf)
-        half = float(stdtrit(len(ranked) - 1, (1 + confidence) / 2)) * error
+        half = float(t_quantile(len(ranked) - 1, seeds_added)) * error
         low, high = min(low, ranked.mean() - half), max(high, ranked.mean() + half)
     return Interval(estimate, low, high)
 
@@ -128,7 +129,7 @@ def compare(
     criterion: Criterion,
     unit: str,
     *,
-    confidence: float = CONFIDENCE,
+    seeds_added: bool = False,
     overlap: float = 0.0,
     repeats: int = 0,
 ) -> tuple[Outcome, Effect]:
@@ -138,13 +139,13 @@ def compare(
     The printed advantage is a mean of the paper's trials, whose spread is taken to be ours: what is
     "surely less" is below all of its own 95 % interval.
     """
-    interval, published = median_interval(gaps, confidence, overlap, repeats), criterion.published
+    interval, published = median_interval(gaps, seeds_added, overlap, repeats), criterion.published
     if criterion.published is not None:
         criterion = replace(
             criterion, published=criterion.published - _error_of_printed(gaps, criterion.trials)
         )
     outcome = decide(interval, criterion)
-    needed = seeds_needed(gaps, criterion, confidence, overlap) if outcome == "undecided" else None
+    needed = seeds_needed(gaps, criterion, seeds_added, overlap) if outcome == "undecided" else None
     effect = Effect(
         **vars(interval),
         smallest=criterion.smallest,
@@ -153,8 +154,9 @@ def compare(
         published=published,
         # Where these had a good chance and did not decide, it takes more than these.
         needed=None if needed is None else max(needed, len(gaps) + 1),
-        p=_p_value(gaps, criterion, outcome, confidence, overlap),
+        p=_p_value(gaps, criterion, outcome, seeds_added, overlap),
         repeats=repeats,
+        seeds_added=seeds_added,
     )
     return outcome, replace(effect, p=None, needed=None) if effect.exact else effect
 
@@ -165,13 +167,66 @@ def _error_of_printed(gaps: np.ndarray, trials: int) -> float:
     return 1.96 * float(np.std(finite, ddof=1)) / np.sqrt(trials) if len(finite) > 1 else 0.0
 
 
-def sign_p(gaps: np.ndarray, border: float) -> float:
+def sign_p(gaps: np.ndarray, border: float, seeds_added: bool = False) -> float:
     """One-sided p of the sign test that the median is not above the border; ties are against it."""
-    # scipy.stats would load for longer than most judgements take.
-    from scipy.special import bdtrc
-
     above = int((gaps > border + ROUNDING).sum())
-    return float(bdtrc(above - 1, len(gaps), 0.5)) if above else 1.0
+    return p_of_signs(len(gaps), len(gaps) - above, seeds_added)
+
+
+@cache
+def p_of_signs(seeds: int, against: int = 0, seeds_added: bool = False) -> float:
+    """One-sided p of the sign test of which so many seeds speak against the claim."""
+    # scipy.stats would load for longer than most judgements take.
+    from scipy.special import bdtr
+
+    if not seeds_added:
+        return float(bdtr(against, seeds, 0.5))
+    return min(1.0, 1 / e_of_signs(seeds, against))
+
+
+def e_of_signs(seeds: int, against: int) -> float:
+    """The e-process of the sign test: E = 2ⁿ ∫ pⁿ⁻ᵏ (1 − p)ᵏ dΠ(p), n seeds of which k are against.
+
+    Π is Jeffreys' prior Beta(1/2, 1/2) restricted to p > 1/2. While the median is not above the
+    border, no further seed raises the expectation of E. So it ever reaches 1/α with a probability
+    of α at most (Ville 1939), however seeds are added.
+    """
+    from scipy.special import betainc, betaln
+
+    both = seeds - against + 0.5, against + 0.5
+    whole = np.exp(seeds * np.log(2) + betaln(*both)) / np.pi
+    return float(2 * whole * betainc(*both[::-1], 0.5))
+
+
+def t_quantile(freedom: np.ndarray | float, seeds_added: bool = False) -> np.ndarray:
+    """Half the 95 % interval of a mean of normal numbers, in its standard errors.
+
+    seeds_added: where the e-process of the t-test reaches 20, of both sides: the Bayes factor of
+    effects in spreads that are N(0, 1) against none (Rouder et al. 2009; valid whenever one stops,
+    Hendriksen et al. 2021). Infinite where it cannot.
+    """
+    from scipy.special import stdtrit
+
+    if not seeds_added:
+        return np.asarray(stdtrit(freedom, (1 + CONFIDENCE) / 2))
+    size = 1 + np.asarray(freedom, float)
+    reached = (np.sqrt(1 + size) / (1 - CONFIDENCE)) ** (2 / size)
+    left = np.maximum(1 - reached / (1 + size), 0)
+    with np.errstate(divide="ignore"):
+        return np.sqrt((size - 1) * (reached - 1) / left)
+
+
+def _p_of_t(t: float, freedom: int, seeds_added: bool) -> float:
+    """One-sided p of a mean so many standard errors above the border."""
+    from scipy.special import stdtr
+
+    if not seeds_added:
+        return float(stdtr(freedom, -t))
+    if t <= 0:
+        return 1.0
+    size, square = 1 + freedom, t**2 / freedom
+    e_value = ((1 + square) / (1 + square / (1 + size))) ** (size / 2) / np.sqrt(1 + size)
+    return float(min(1.0, 1 / (2 * e_value)))  # half of the error is of this side
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -184,14 +239,14 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def seeds_needed(
-    gaps: np.ndarray, criterion: Criterion, confidence: float = CONFIDENCE, overlap: float = 0.0
+    gaps: np.ndarray, criterion: Criterion, seeds_added: bool = False, overlap: float = 0.0
 ) -> int | None:
     """Seeds that decide with a chance of `POWER`, if more are spread as these; None if too many.
 
     As many of them are lost as of these. Normal spread is assumed of the others here, and only
     here: it is a plan, not a verdict.
     """
-    from scipy.special import bdtrc, ndtr, stdtrit
+    from scipy.special import bdtrc, ndtr
 
     finite = gaps[np.isfinite(gaps)]
     if len(finite) < 2:
@@ -206,7 +261,7 @@ def seeds_needed(
         return best + kept * float(ndtr((middle - border) / spread))
 
     # More seeds than `fewer` must lie on a side.
-    (seeds, fewer), regions = _plans(confidence), _regions(criterion)
+    (seeds, fewer), regions = _plans(seeds_added), _regions(criterion)
     chances = [
         bdtrc(fewer, seeds, above(low)) + bdtrc(fewer, seeds, 1 - above(high)) - 1
         for _, low, high in regions
@@ -214,7 +269,7 @@ def seeds_needed(
     if overlap:
         if kept < 1:
             return None
-        half = stdtrit(seeds - 1, (1 + confidence) / 2) * spread * np.sqrt(1 / seeds + overlap)
+        half = t_quantile(seeds - 1, seeds_added) * spread * np.sqrt(1 / seeds + overlap)
         chances = [
             np.where((middle - half > low) & (middle + half < high), chance, 0.0)
             for chance, (_, low, high) in zip(chances, regions, strict=True)
@@ -224,11 +279,11 @@ def seeds_needed(
 
 
 @cache
-def _plans(confidence: float) -> tuple[np.ndarray, np.ndarray]:
+def _plans(seeds_added: bool) -> tuple[np.ndarray, np.ndarray]:
     """Numbers of seeds that can decide, and each less its `_outside`."""
-    fewest = next(seeds for seeds in range(1, 100) if _outside(seeds, confidence))
+    fewest = next(seeds for seeds in range(1, 100) if _outside(seeds, seeds_added))
     seeds = np.arange(fewest, MOST_SEEDS + 1)
-    return seeds, seeds - np.array([_outside(int(number), confidence) for number in seeds])
+    return seeds, seeds - np.array([_outside(int(number), seeds_added) for number in seeds])
 
 
 def together(found: Sequence[CaseOutcome], cases: Quantifier = "all") -> Outcome:
@@ -275,14 +330,10 @@ _WORST_FIRST: tuple[Outcome, ...] = (
 
 
 @cache
-def _outside(seeds: int, confidence: float) -> int:
-    """k, so that the k-th smallest to the k-th largest hold the median at this confidence."""
-    from scipy.special import bdtr
-
-    outside = 0
-    while 2 * (outside + 1) <= seeds and 2 * bdtr(outside, seeds, 0.5) <= 1 - confidence:
-        outside += 1
-    return outside
+def _outside(seeds: int, seeds_added: bool) -> int:
+    """k, so that the k-th smallest to the k-th largest hold the median surely enough."""
+    tests = (p_of_signs(seeds, against, seeds_added) for against in range(seeds // 2))
+    return sum(p <= SIGNIFICANCE for p in tests)
 
 
 def _median(gaps: np.ndarray) -> float:
@@ -299,33 +350,32 @@ def _corrected_error(gaps: np.ndarray, overlap: float) -> float:
 
 
 def _p_value(
-    gaps: np.ndarray, criterion: Criterion, outcome: Outcome, confidence: float, overlap: float
+    gaps: np.ndarray, criterion: Criterion, outcome: Outcome, seeds_added: bool, overlap: float
 ) -> float | None:
-    """One-sided, of the border that a decided outcome lies beyond; times the number of looks."""
+    """One-sided, of the border that a decided outcome lies beyond."""
 
     def beyond(border: float, gaps: np.ndarray) -> float:
         if np.isinf(border):
             return 0.0
-        return max(sign_p(gaps, border), _corrected_p(gaps, border, overlap))
+        return max(
+            sign_p(gaps, border, seeds_added), _corrected_p(gaps, border, seeds_added, overlap)
+        )
 
     if outcome not in ("reproduced", "contradicted"):
         return None
-    p = min(
+    return min(
         max(beyond(low, gaps), beyond(-high, -gaps))
         for name, low, high in _regions(criterion)
         if name == outcome
     )
-    return min(1.0, p * (1 - CONFIDENCE) / (1 - confidence))
 
 
-def _corrected_p(gaps: np.ndarray, border: float, overlap: float) -> float:
+def _corrected_p(gaps: np.ndarray, border: float, seeds_added: bool, overlap: float) -> float:
     """One-sided p of the t-test over overlapping training sets; 0 without, 1 with lost seeds."""
-    from scipy.special import stdtr
-
     if not overlap:
         return 0.0
     error = _corrected_error(gaps, overlap)
     if not np.isfinite(error):
         return 1.0
     lead = float(gaps.mean()) - border
-    return float(stdtr(len(gaps) - 1, -lead / error)) if error else float(lead < 0)
+    return _p_of_t(lead / error, len(gaps) - 1, seeds_added) if error else float(lead < 0)

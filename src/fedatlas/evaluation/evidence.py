@@ -124,10 +124,11 @@ def counts(effect: Effect) -> str:
 
 
 def format_repeats(effect: Effect) -> str:
-    """Which seeds are no observations; empty where all are."""
+    """Which seeds are no observations, and whether some were added after a verdict; else empty."""
     if effect.repeats and effect.seeds == 1:
         return f"; all {effect.repeats + 1} seeds coincide: one observation"
-    return f"; {effect.repeats} seeds repeat others and are not counted" if effect.repeats else ""
+    told = f"; {effect.repeats} seeds repeat others and are not counted" if effect.repeats else ""
+    return f"{told}; holds whenever seeds stop being added" if effect.seeds_added else told
 
 
 def mean_of(name: str, values: np.ndarray, shown: Callable[[float], str] = "{:.4g}".format) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.bounds import Row
-from fedatlas.evaluation.comparison import CONFIDENCE, Criterion, Interval, compare, median_interval
+from fedatlas.evaluation.comparison import Criterion, Interval, compare, median_interval
 from fedatlas.evaluation.levels import Trace, column, specification
 from fedatlas.evaluation.selection import Choice, Effort, Traces, format_tuning
 from fedatlas.evaluation.tables import Surface, budgets_of
@@ -30,14 +30,14 @@ class NotTestableError(Exception):
 class Results:
     """Traces, the chosen point of each run, and studies if there are any.
 
-    selected_by: the measurement whose levels choose points. looks: how often the experiment is
-    looked at while seeds are added, for which every interval pays (Bonferroni).
+    selected_by: the measurement whose levels choose points. seeds_added: whether seeds were added
+    after verdicts were seen, so that every interval must hold whenever one stops.
     """
 
     traces: Traces
     chosen: Mapping[str, Choice]
     selected_by: str = "gradient_norm"
-    looks: int = 1
+    seeds_added: bool = False
     landscape: Surface | None = None
     budgets: xr.Dataset | None = None
     attacks: Sequence[Mapping[str, str]] | None = None
@@ -74,7 +74,7 @@ class Results:
         return compare(
             own,
             *(criterion, unit),
-            confidence=self.confidence,
+            seeds_added=self.seeds_added,
             overlap=overlap,
             repeats=len(gaps) - len(own),
         )
@@ -82,12 +82,7 @@ class Results:
     def interval(self, gaps: np.ndarray, traces: Iterable[Trace]) -> Interval:
         """The interval of advantages (seeds,), where no test rows count."""
         own = observations(gaps, traces)
-        return median_interval(own, self.confidence, 0.0, len(gaps) - len(own))
-
-    @property
-    def confidence(self) -> float:
-        """Confidence of every interval."""
-        return 1 - (1 - CONFIDENCE) / self.looks
+        return median_interval(own, self.seeds_added, 0.0, len(gaps) - len(own))
 
     @staticmethod
     def of_test_rows(traces: Iterable[Trace], measurement: str) -> str:

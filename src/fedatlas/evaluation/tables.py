@@ -45,12 +45,18 @@ def to_csv(rows: Sequence[Mapping[str, object]], columns: Sequence[str] | None =
     return stream.getvalue()
 
 
-def read_rows(path: Path, columns: Sequence[str] | None = None) -> list[dict[str, str]]:
-    """Read rows back; FedatlasError names a file without these columns or with broken rows."""
+def read_rows(
+    path: Path, columns: Sequence[str] | None = None, later: int = 0
+) -> list[dict[str, str]]:
+    """Read rows back; FedatlasError names a file without these columns or with broken rows.
+
+    later: how many of the last columns older files lack; their cells are empty.
+    """
     try:
         with path.open(encoding="utf-8", newline="") as stream:
             reader = csv.DictReader(stream)
-            if columns and tuple(reader.fieldnames or ()) != tuple(columns):
+            held, known = tuple(reader.fieldnames or ()), tuple(columns or ())
+            if columns and held not in (known, known[: len(known) - later]):
                 raise FedatlasError(f"{path}: expected the columns {', '.join(columns)}. {_REMEDY}")
             rows = []
             for row in reader:
@@ -60,17 +66,17 @@ def read_rows(path: Path, columns: Sequence[str] | None = None) -> list[dict[str
                         f"{path}: the row that ends in line {reader.line_num} is not whole. "
                         f"{_REMEDY}"
                     )
-                rows.append(row)
+                rows.append(dict.fromkeys(known, "") | row)
             return rows
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise FedatlasError(f"{path}: cannot be read: {error}") from None
 
 
 def parse_rows(
-    path: Path, columns: Sequence[str], parse: Callable[[Mapping[str, str]], R]
+    path: Path, columns: Sequence[str], parse: Callable[[Mapping[str, str]], R], later: int = 0
 ) -> list[R]:
     """Rows as `parse` gives them; FedatlasError names a file for which it raises ValueError."""
-    rows = read_rows(path, columns)
+    rows = read_rows(path, columns, later)
     try:
         return [parse(row) for row in rows]
     except ValueError as error:

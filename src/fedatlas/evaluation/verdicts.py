@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fedatlas.errors import error_context
 from fedatlas.evaluation.bounds import read_theory
-from fedatlas.evaluation.comparison import MOST_SEEDS, SIGNIFICANCE, holm, together
+from fedatlas.evaluation.comparison import MOST_SEEDS, SIGNIFICANCE, holm, p_of_signs, together
 from fedatlas.evaluation.evidence import UNKNOWN, format_needed, format_outcomes
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.selection import choices
@@ -85,13 +85,14 @@ class Verdict:
 _EFFECT = tuple(field.name for field in fields(Effect))
 _OWN = tuple(field.name for field in fields(Verdict) if field.name != "effect")
 _COLUMNS = (*_OWN, *_EFFECT)
+_LATER = 1  # published tables of verdicts lack `seeds_added`
 
 
 def judge_claims(
     experiment: str,
     paper: str,
     claims: list[Claim],
-    looks: int,
+    seeds_added: bool,
     traces: Path,
     selection: Path,
     output: Path,
@@ -110,7 +111,7 @@ def judge_claims(
         traces=read_runs(traces),
         chosen=choices(record),
         selected_by=rule.measurement,
-        looks=looks,
+        seeds_added=seeds_added,
         landscape=read_surface(landscape) if landscape else None,
         budgets=read_budgets(budgets) if budgets else None,
         attacks=read_attacks(attacks) if attacks else None,
@@ -183,7 +184,7 @@ def read_verdicts(path: Path) -> list[Verdict]:
         effect = parse_effect({name: row[name] for name in _EFFECT}) if row["unit"] else None
         return replace(own, effect=effect)
 
-    return parse_rows(path, _COLUMNS, parse)
+    return parse_rows(path, _COLUMNS, parse, _LATER)
 
 
 def whole_claims(verdicts: Sequence[Verdict], question: str | None = None) -> list[Verdict]:
@@ -275,8 +276,8 @@ class Tally:
     tested: those that rest on comparisons over seeds. decided: of them, reproduced or contradicted;
     surviving: likewise after Holm's correction for all that were tested. possible: how many could
     survive at most, if every seed spoke as clearly as can be. seeds: how many tests have, in
-    ascending order. enough: the fewest seeds of every test with which all could survive; None where
-    `MOST_SEEDS` are too few.
+    ascending order. smallest_p: of the test with the fewest seeds, if they agreed. enough: the
+    fewest seeds of every test with which all could survive; None where `MOST_SEEDS` are too few.
     """
 
     outcomes: Counter[str]
@@ -285,6 +286,7 @@ class Tally:
     surviving: int
     possible: int
     seeds: tuple[int, ...]
+    smallest_p: float
     enough: int | None
 
 
@@ -292,6 +294,7 @@ def tally(verdicts: Sequence[Verdict]) -> Tally:
     """The tally of a family; verdicts: of claims and their cases."""
     tested = {whole.claim: whole for whole, _ in under_test(verdicts)}
     effects = [each.effect for each in verdicts if each.effect and each.claim in tested]
+    random = [effect for effect in effects if not effect.exact]
     numbers = range(1, MOST_SEEDS + 1)
     return Tally(
         outcomes=Counter[str](whole.outcome for whole in whole_claims(verdicts)),
@@ -299,7 +302,8 @@ def tally(verdicts: Sequence[Verdict]) -> Tally:
         decided=sum(whole.outcome in DECIDED for whole in tested.values()),
         surviving=len(surviving(verdicts)),
         possible=_possible(verdicts),
-        seeds=tuple(sorted({effect.seeds for effect in effects if not effect.exact})),
+        seeds=tuple(sorted({effect.seeds for effect in random})),
+        smallest_p=max(map(_smallest_p, random), default=1.0),
         enough=next((n for n in numbers if _possible(verdicts, n) == len(tested)), None),
     )
 
@@ -315,14 +319,19 @@ def _possible(verdicts: Sequence[Verdict], seeds: int | None = None) -> int:
 
 
 def _as_clear_as_can_be(verdict: Verdict, outcome: Outcome, seeds: int | None) -> Verdict:
-    """The verdict if all its seeds agreed; that p rises with looks at it is left out."""
+    """The verdict if all its seeds agreed."""
     if verdict.outcome in ("not testable", "compatible", "incompatible"):
         return verdict
     effect = verdict.effect
     if effect is not None and not effect.exact:
-        # The smallest p of the sign test is that of seeds which all agree.
-        effect = replace(effect, p=0.5 ** (effect.seeds if seeds is None else seeds))
+        effect = replace(effect, seeds=effect.seeds if seeds is None else seeds)
+        effect = replace(effect, p=_smallest_p(effect))
     return replace(verdict, outcome=outcome, effect=effect)
+
+
+def _smallest_p(effect: Effect) -> float:
+    """p if all seeds agreed."""
+    return p_of_signs(effect.seeds, seeds_added=effect.seeds_added)
 
 
 def families(verdicts: Sequence[Verdict]) -> dict[tuple[str, str], list[Verdict]]:
@@ -372,7 +381,7 @@ def format_correction(tally: Tally) -> str:
         return left
     fewest, most = tally.seeds[0], tally.seeds[-1]
     seeds = str(most) if fewest == most else f"{fewest} to {most}"
-    smallest = f"(smallest p 1/{2**fewest})"
+    smallest = f"(smallest p 1/{1 / tally.smallest_p:.0f})"
     if tally.possible:
         enough = f"; {tally.enough} would do for all" if tally.enough else ""
         return f"{left} With {seeds} seeds at most {tally.possible} can {smallest}{enough}."

@@ -129,7 +129,7 @@ def selection_spec(plan: Plan, name: str) -> dict[str, Any]:
 
 def claims_spec(plan: Plan, name: str) -> dict[str, Any]:
     """What verdicts depend on besides traces and the selection."""
-    return keys_spec(plan, name, "paper", "claims", "looks", experiment=name)
+    return keys_spec(plan, name, "paper", "claims", "seeds_added", experiment=name)
 
 
 def figure_spec(plan: Plan, name: str) -> dict[str, Any]:

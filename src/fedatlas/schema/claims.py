@@ -58,6 +58,7 @@ class Effect:
     that of the measurement. seeds: pairs, each of which differs from all others. repeats: further
     pairs, which coincide with one of them. needed: seeds that would probably decide, where
     undecided and known. p: one-sided, of the sign test behind "reproduced" and "contradicted".
+    seeds_added: whether interval and p hold whenever one stops, as seeds were added.
     """
 
     estimate: float
@@ -70,6 +71,7 @@ class Effect:
     needed: int | None = None
     p: float | None = None
     repeats: int = 0
+    seeds_added: bool = False
 
     @property
     def exact(self) -> bool:

@@ -42,7 +42,7 @@ class Experiment(Studies):
     network: speeds of parties and links, of vertical partitions only.
     graphs: who sends to whom, of runs without a server only.
     seeds: a list, or {from: 0, to: 69}.
-    looks: how often verdicts are looked at while seeds are added: every interval pays for it.
+    seeds_added: whether seeds were added after verdicts were seen, for which every interval pays.
     tuning_seeds: seeds on which runs with several points are trained, too, and their points chosen.
         Verdicts, tables and figures show `seeds` only.
     point_seconds: about how long a point trains on one core, with all its seeds; short points share
@@ -76,7 +76,7 @@ class Experiment(Studies):
     selection: Selection = Selection()
     figure: SerializeAsAny[Figure] = Field(default_factory=lambda: Figure.model_validate({}))
     claims: tuple[Claim, ...] = ()
-    looks: PositiveInt = 1
+    seeds_added: bool = False
 
     #: See `fedatlas.schema.experiment_files`.
     resolved_before: ClassVar[tuple[str, ...]] = ("extends", "like", "lists", "name")
