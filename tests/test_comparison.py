@@ -272,6 +272,8 @@ def test_seeds_that_are_lost_or_share_rows_are_planned_for():
         (["reproduced", "contradicted", "undecided"], "all", "contradicted"),
         (["reproduced", "not testable"], "all", "reproduced"),
         (["not testable"] * 2, "all", "not testable"),
+        (["not covered", "reproduced"], "all", "reproduced"),
+        (["not covered", "not testable"], "most", "not covered"),
         (["reproduced", "reproduced", "contradicted"], "most", "reproduced"),
         (["reproduced", "contradicted"], "most", "undecided"),
         (["no difference", "contradicted", "reproduced"], "most", "no difference"),

@@ -17,7 +17,7 @@ from typing import Literal
 
 import numpy as np
 
-from fedatlas.schema.claims import CaseOutcome, Effect, Outcome, Quantifier
+from fedatlas.schema.claims import SILENT, CaseOutcome, Effect, Outcome, Quantifier
 
 CONFIDENCE = 0.95
 SIGNIFICANCE = (1 - CONFIDENCE) / 2  # of a side
@@ -289,14 +289,14 @@ def _plans(seeds_added: bool) -> tuple[np.ndarray, np.ndarray]:
 def together(found: Sequence[CaseOutcome], cases: Quantifier = "all") -> Outcome:
     """The outcome of a claim from those of its cases.
 
-    Cases that are not testable do not count. Of all others the worst counts; that any is
+    Cases of a `SILENT` outcome do not count. Of all others the worst counts; that any is
     contradicted pays for asking all (Holm), but for what has no p, which is not random. Of most:
     the outcome that more than half are at least as bad as; half is not most, and what undecided
     cases could change is undecided.
     """
-    spoken = [case.outcome for case in found if case.outcome != "not testable"]
+    spoken = [case.outcome for case in found if case.outcome not in SILENT]
     if not spoken:
-        return "not testable"
+        return "not covered" if any(c.outcome == "not covered" for c in found) else "not testable"
     if cases == "most":
         ends: tuple[Outcome, ...] = ("contradicted", "reproduced")
         possible = {_of_most([end if o == "undecided" else o for o in spoken]) for end in ends}

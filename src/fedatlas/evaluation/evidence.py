@@ -18,6 +18,7 @@ MARKS: dict[str, str] = {
     "contradicted": "✗",
     "undecided": "?",
     "not testable": "–",
+    "not covered": "∉",
     "compatible": "≈",
     "incompatible": "≠",
 }

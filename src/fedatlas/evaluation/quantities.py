@@ -42,7 +42,7 @@ from fedatlas.evaluation.levels import (
     worse_than_start,
 )
 from fedatlas.evaluation.results import NotTestableError, Results
-from fedatlas.schema.claims import CaseOutcome, ClaimTest, Effect
+from fedatlas.schema.claims import SILENT, CaseOutcome, ClaimTest, Effect
 from fedatlas.schema.quantities import LARGER_IS_BETTER
 
 Relation = Literal["faster", "at_least_as_fast", "much_faster", "similar"]
@@ -228,7 +228,7 @@ def robustly(
                 f"{other} at {words}"
                 for words, found in others.items()
                 if (other := found[min(place, len(found) - 1)].outcome)
-                not in (case.outcome, "not testable")
+                not in (case.outcome, *SILENT)
             ),
         )
         for place, case in enumerate(cases)

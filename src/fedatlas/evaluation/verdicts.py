@@ -13,6 +13,7 @@ from pathlib import Path
 from fedatlas.errors import error_context
 from fedatlas.evaluation.bounds import read_theory
 from fedatlas.evaluation.comparison import MOST_SEEDS, SIGNIFICANCE, holm, p_of_signs, together
+from fedatlas.evaluation.conditions import covered
 from fedatlas.evaluation.evidence import UNKNOWN, format_needed, format_outcomes
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.selection import choices
@@ -26,7 +27,15 @@ from fedatlas.evaluation.tables import (
     to_csv,
 )
 from fedatlas.files import write_text
-from fedatlas.schema.claims import OUTCOMES, CaseOutcome, Claim, Effect, Outcome, Quantifier
+from fedatlas.schema.claims import (
+    OUTCOMES,
+    SILENT,
+    CaseOutcome,
+    Claim,
+    Effect,
+    Outcome,
+    Quantifier,
+)
 from fedatlas.schema.models import read_json, validated
 from fedatlas.schema.papers import OURS
 from fedatlas.schema.runs import Selection
@@ -35,6 +44,8 @@ log = logging.getLogger(__name__)
 
 #: Outcomes that have a p.
 DECIDED: tuple[Outcome, ...] = ("reproduced", "contradicted")
+# Outcomes of claims that no test of a direction was made for.
+_NO_TESTS: tuple[Outcome, ...] = (*SILENT, "compatible", "incompatible")
 
 #: Names of questions, as tables head them.
 QUESTIONS = {"paper": "the paper's claims", "ours": "our own questions"}
@@ -131,7 +142,7 @@ def judge(experiment: str, paper: str, claims: Sequence[Claim], results: Results
     verdicts = []
     for claim in claims:
         with error_context(f"claim '{claim.id}'"):
-            cases = _with_whole(claim, list(claim.test.judge(results)))
+            cases = _with_whole(claim, list(covered(claim, results)))
         verdicts += [
             Verdict(
                 claim=f"{experiment}/{claim.id}",
@@ -213,7 +224,7 @@ def under_test(verdicts: Sequence[Verdict]) -> list[tuple[Verdict, float]]:
     for whole in whole_claims(verdicts):
         own = cases.get(whole.claim, [whole])
         compared = any(each.effect and not each.effect.exact for each in (whole, *own))
-        if compared and whole.outcome not in ("not testable", "compatible", "incompatible"):
+        if compared and whole.outcome not in _NO_TESTS:
             p = _whole_p(whole, own)
             if p > 0:  # otherwise exact cases decide it
                 found.append((whole, p))
@@ -229,7 +240,7 @@ def surviving(verdicts: Sequence[Verdict], significance: float = SIGNIFICANCE) -
 
 def _whole_p(whole: Verdict, cases: Sequence[Verdict]) -> float:
     """p of as many of a claim's cases as it takes (Benjamini and Heller 2008)."""
-    spoken = [case for case in cases if case.outcome != "not testable"]
+    spoken = [case for case in cases if case.outcome not in SILENT]
     if whole.outcome not in DECIDED or not spoken:
         return 1.0
     p_values = sorted(_case_p(case, whole.outcome) for case in spoken)
@@ -320,7 +331,7 @@ def _possible(verdicts: Sequence[Verdict], seeds: int | None = None) -> int:
 
 def _as_clear_as_can_be(verdict: Verdict, outcome: Outcome, seeds: int | None) -> Verdict:
     """The verdict if all its seeds agreed."""
-    if verdict.outcome in ("not testable", "compatible", "incompatible"):
+    if verdict.outcome in _NO_TESTS:
         return verdict
     effect = verdict.effect
     if effect is not None and not effect.exact:

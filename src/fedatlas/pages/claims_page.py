@@ -184,7 +184,7 @@ th {{ border-bottom: 2px solid #555; }}
 .reproduced, .compatible {{ color: #00694d; }}
 .contradicted, .incompatible {{ color: #a83200; }}
 .smaller-than-claimed, .no-difference {{ color: #6b4a00; }}
-.undecided, .not-testable {{ color: #4f4f4f; }}
+.undecided, .not-testable, .not-covered {{ color: #4f4f4f; }}
 {style}
 </style></head><body>
 <h1>Claims of one selection</h1>

@@ -30,6 +30,8 @@ OUTCOMES = {
     "contradicted": "surely the other way",
     "undecided": "the interval leaves more than one of these open; more seeds would tell",
     "not testable": "these data cannot speak about it, however many seeds there are",
+    "not covered": "the runs lie outside the conditions of the theorem that it is about, and speak "
+    "neither for nor against it",
     "compatible": "the published number lies within the prediction interval",
     "incompatible": "the published number lies outside the prediction interval",
 }
@@ -40,10 +42,13 @@ Outcome = Literal[
     "contradicted",
     "undecided",
     "not testable",
+    "not covered",
     "compatible",
     "incompatible",
 ]
 assert set(get_args(Outcome)) == set(OUTCOMES)
+#: Of cases that do not count where others speak.
+SILENT: tuple[Outcome, ...] = ("not testable", "not covered")
 
 #: Of how many of its cases a claim speaks: "faster", "in most cases faster".
 Quantifier = Literal["all", "most"]
@@ -216,6 +221,8 @@ class Claim(Model):
     source: figure, table or section; for a question that the paper lacks it begins with "ours".
     cases: of how many of its cases the claim speaks.
     id: by which tables and errors name it. statement: the paper's words.
+    covered_by: the theorem that it is about, as the experiment's table of theorems names it: runs
+    outside its conditions are "not covered", whatever they show.
     test: its kind, and what that states.
     """
 
@@ -223,6 +230,7 @@ class Claim(Model):
     source: str
     statement: str
     cases: Quantifier = "all"
+    covered_by: str | None = None
     test: SerializeAsAny[ClaimTest]
 
     @property

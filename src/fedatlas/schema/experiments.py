@@ -280,6 +280,11 @@ class Experiment(Studies):
             if not getattr(self, key):
                 declared = "trained: true" if key == "trained" else key
                 raise ValueError(f"claim '{claim.id}': kind {claim.test.kind} needs '{declared}'")
+        if claim.covered_by is not None and not (self.theory and claim.test.runs):
+            raise ValueError(
+                f"claim '{claim.id}': covered_by needs 'theory: true', which tabulates theorems, "
+                "and a test of runs; without them state 'kind: not_covered' and a reason"
+            )
         try:
             claim.test.check(self)
         except ValueError as error:

@@ -13,7 +13,7 @@ from fedatlas.evaluation.comparison import CONFIDENCE, ROUNDING
 from fedatlas.evaluation.quantities import common_delta, format_delta, why_no_common_delta
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.tables import REFUTED, Classification, describe_point
-from fedatlas.schema.claims import CaseOutcome, ClaimTest, Kind
+from fedatlas.schema.claims import CaseOutcome, ClaimTest, Kind, Outcome
 
 if TYPE_CHECKING:
     pass
@@ -53,6 +53,9 @@ class StudyValueTest(ClaimTest):
     delta_reaches_one: The δ of a run reaches 1 after a number of iterations, within the tolerance.
     Not testable where something was fitted to this claim.
 
+    not_covered: A claim of what no run here does, and no table of theorems says: its reason names
+    the condition. Where the experiment has that table a claim has `covered_by` instead.
+
     leak_stands: No attack of the audit of messages learns what a paper says is safe; a case for
     each. Not testable where none does: an attack can only refute.
 
@@ -65,7 +68,7 @@ class StudyValueTest(ClaimTest):
     iterations more or less that still agree. fitted: what of the run was fitted to this claim: then
     it is not judged. classification: which kind of point is claimed. above_optimum_by: in units of
     the surface. attack, who: how those of the table begin that the claim is about. reason: why
-    nothing can contradict the claim, and what is known.
+    nothing can contradict the claim, or which condition no run meets, and what is known.
     """
 
     kinds: ClassVar[Mapping[str, Kind]] = {
@@ -75,6 +78,7 @@ class StudyValueTest(ClaimTest):
         "budget_falls": Kind(requires=("run", "from_horizon"), takes=("floor",)),
         "budget_order": Kind(requires=("smaller", "than")),
         "delta_reaches_one": Kind(requires=("run", "after", "tolerance"), takes=("fitted",)),
+        "not_covered": Kind(requires=("reason",)),
         "leak_stands": Kind(requires=("attack",), takes=("who",)),
         "stationary_point": Kind(requires=("classification", "above_optimum_by")),
     }
@@ -106,7 +110,7 @@ class StudyValueTest(ClaimTest):
         for case, holds, evidence in value.found(self, results):
             if holds is None or (holds and value.only_refutes):
                 only = f"; {value.only_refutes} can only refute" if value.only_refutes else ""
-                yield CaseOutcome(case, "not testable", f"{evidence}{only}")
+                yield CaseOutcome(case, value.silent, f"{evidence}{only}")
             else:
                 yield CaseOutcome(case, "reproduced" if holds else "contradicted", evidence)
 
@@ -282,11 +286,13 @@ class _Value(NamedTuple):
     """The way in which a study's value is found.
 
     needs: keys of the experiment. only_refutes: what found it, if that can never prove a claim.
+    silent: the outcome where it cannot tell.
     """
 
     found: Callable[[StudyValueTest, Results], Iterator[Found]]
     needs: tuple[str, ...]
     only_refutes: Literal["", "a pair", "an attack"] = ""
+    silent: Outcome = "not testable"
 
 
 _VALUES = {
@@ -296,6 +302,7 @@ _VALUES = {
     "budget_falls": _Value(_budget_falls, ("budgets",)),
     "budget_order": _Value(_budget_order, ("budgets",)),
     "delta_reaches_one": _Value(_delta_reaches_one, ("budgets",)),
+    "not_covered": _Value(_beyond_data, (), silent="not covered"),
     "leak_stands": _Value(_leaks, ("audit",), "an attack"),
     "stationary_point": _Value(_stationary_point, ("landscape", "trained")),
 }

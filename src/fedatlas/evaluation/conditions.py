@@ -1,0 +1,78 @@
+"""Whether runs meet the conditions of the theorem that a claim is about."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.bounds import Row
+from fedatlas.evaluation.evidence import plain
+from fedatlas.evaluation.results import Results
+from fedatlas.schema.claims import CaseOutcome, Claim
+
+_STEPS = ("step", "local_step")
+
+
+def covered(claim: Claim, results: Results) -> Iterator[CaseOutcome]:
+    """Outcomes of a claim's cases: "not covered" where a run lies outside its theorem's conditions.
+
+    That holds of what would be reproduced and of what would be contradicted alike. The evidence
+    says which condition fails, and by how much.
+    """
+    outside = "" if claim.covered_by is None else _outside(claim.covered_by, claim, results)
+    for case in claim.test.judge(results):
+        if not outside:
+            yield case
+            continue
+        effect = case.effect and replace(case.effect, p=None, needed=None)
+        evidence = f"{outside}; beyond it: {case.evidence}"
+        yield replace(case, outcome="not covered", evidence=evidence, effect=effect, fragile="")
+
+
+def _outside(theorem: str, claim: Claim, results: Results) -> str:
+    """Say which of a claim's runs the theorem does not cover, and why; empty if it covers all.
+
+    A run is covered if every point that the claim looks at is, by one version of the theorem.
+    """
+    rows = [row for row in results.study(results.theory, "theory") if row.theorem == theorem]
+    told, known = [], False
+    for run in claim.test.runs:
+        own = [row for row in rows if row.run == run]
+        if not own:  # a rival, which has theorems of its own
+            continue
+        known = True
+        points = [results.chosen[run].point] if claim.test.of_choice else [*results.traces[run]]
+        nearest = [min((row for row in own if row.point == at), key=_excess) for at in points]
+        failing = [row for row in nearest if not row.covered]
+        if failing:
+            at = f" at {len(failing)} of {len(points)} points, nearest" if len(points) > 1 else ""
+            told.append(f"{run}{at} {_condition(min(failing, key=_excess))}")
+    if not known:
+        runs = claim.test.runs
+        names = dict.fromkeys(row.theorem for row in results.theory or () if row.run in runs)
+        raise FedatlasError(
+            f"covered_by: no theorem '{theorem}' is known of {', '.join(runs)}; the table has "
+            f"{', '.join(names) or 'none'}"
+        )
+    return f"outside the conditions of {theorem}: {', '.join(told)}" if told else ""
+
+
+def _excess(row: Row) -> tuple[bool, bool, float]:
+    """How far a run is from being covered; smaller is nearer."""
+    return not row.covered, bool(row.lacks), max(_factors(row), default=0.0)
+
+
+def _factors(row: Row) -> Sequence[float]:
+    return [f for step in _STEPS if (f := getattr(row, f"{step}_factor")) is not None]
+
+
+def _condition(row: Row) -> str:
+    """The conditions that fail, with the factors by which steps are too large."""
+    failing = [row.lacks] if row.lacks else []
+    for step in _STEPS:
+        factor = getattr(row, f"{step}_factor")
+        if factor is not None and factor > 1:
+            failing.append(
+                f"{step.replace('_', ' ')} {plain(getattr(row, step))}, {plain(factor)} times the "
+                f"largest that is covered, {plain(getattr(row, f'largest_{step}'))}"
+            )
+    return f"({row.version}): {' and '.join(failing)}"
