@@ -19,6 +19,7 @@ def verdict(claim: str, outcome: str = "reproduced", case: str = "", **more: Any
         "paper": claim.partition("-")[0],
         "source": "Figure 1",
         "statement": f"says {claim}",
+        "sentence": claim,
         "question": "paper",
         "evidence": "0.5 against 0.7",
     }
@@ -93,6 +94,7 @@ def every_outcome(experiment: str = "fmgda-fig2") -> list[Verdict]:
         verdict(
             f"{experiment}/ours",
             "reproduced",
+            sentence="",
             question="ours",
             effect=effect(3.2, 2.5, math.inf, p=1e-4),
         ),

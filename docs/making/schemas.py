@@ -16,7 +16,7 @@ from fedatlas.schema.config import WorkflowConfig
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.figures import Figure
 from fedatlas.schema.models import Model
-from fedatlas.schema.papers import Covered, Paper
+from fedatlas.schema.papers import Covered, Paper, Sentence
 from making.described import described, models_in, parted
 
 FOLDER = Path(__file__).parents[1] / "schemas"
@@ -82,6 +82,8 @@ def schemas() -> dict[str, dict[str, Any]]:
         "datasets": datasets | _mapping({"oneOf": [{"$ref": entry} for entry in entries]}),
         "papers": _whole("config/papers.yaml: papers by key.", None, [Paper])
         | _mapping({"$ref": "#/$defs/Paper"}),
+        "sentences": _whole("config/sentences.yaml: sentences by paper.", None, [Sentence])
+        | _mapping({"type": "array", "items": {"$ref": "#/$defs/Sentence"}}),
         "coverage": _whole("config/coverage.yaml: figures by paper.", None, [Covered])
         | _mapping({"type": "array", "items": {"$ref": "#/$defs/Covered"}}),
     }

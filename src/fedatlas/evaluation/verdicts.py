@@ -71,7 +71,8 @@ _TESTS = ("tested", "decided", "after Holm", "at most", "seeds for all")
 class Verdict:
     """One row of claims.csv: a claim, or one of its cases.
 
-    claim: experiment and id. case: empty for the claim as a whole. effect: None where nothing
+    claim: experiment and id. case: empty for the claim as a whole. sentence: the id of the paper's
+    sentence that it tests, empty for a question of ours. effect: None where nothing
     is compared over seeds. cases: of how many of its cases the claim speaks.
     """
 
@@ -80,6 +81,7 @@ class Verdict:
     paper: str
     source: str
     statement: str
+    sentence: str
     question: str
     outcome: Outcome
     evidence: str
@@ -149,6 +151,7 @@ def judge(experiment: str, paper: str, claims: Sequence[Claim], results: Results
                 paper=paper,
                 source=claim.source,
                 statement=claim.statement,
+                sentence=claim.sentence or "",
                 question=claim.question,
                 cases=claim.cases,
                 **vars(case),

@@ -14,6 +14,7 @@ from fedatlas.algorithms import algorithm_class, algorithm_names, build_algorith
 from fedatlas.data.catalogue import Catalogue, load_catalogue
 from fedatlas.errors import FedatlasError, similar
 from fedatlas.plan.checks import (
+    check_all_tested,
     check_costs,
     check_dataset,
     check_graphs,
@@ -21,6 +22,7 @@ from fedatlas.plan.checks import (
     check_paper,
     check_partition,
     check_samples,
+    check_sentences,
     check_tuning,
     check_tuning_seeds,
 )
@@ -29,7 +31,7 @@ from fedatlas.schema.config import is_named
 from fedatlas.schema.experiment_files import Head, find_heads, load_experiments
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.objectives import LinearObjective
-from fedatlas.schema.papers import Paper, load_papers
+from fedatlas.schema.papers import Paper, Sentence, load_papers, load_sentences
 from fedatlas.schema.partitions import Partition, VerticalPartition
 from fedatlas.schema.runs import RunConfig, RunSpec, at_point, flat
 
@@ -48,6 +50,7 @@ class Plan:
 
     catalogue: Catalogue
     papers: dict[str, Paper]  # in the order of their file
+    sentences: dict[str, dict[str, Sentence]]  # that they claim, by paper and id
     heads: tuple[Head, ...]  # of all experiments there are
     experiments: dict[str, Experiment]
     runs: dict[tuple[str, str, str], RunSpec]  # (experiment, run, point) → specification
@@ -136,10 +139,15 @@ def build_plan(config_folder: Path, *projects: Path, names: Iterable[str] = ("*"
     heads = heads_in(config_folder, *projects)
     catalogue = load_catalogue(*files_named("datasets.yaml", config_folder, projects))
     papers = load_papers(*files_named("papers.yaml", config_folder, projects))
+    files = files_named("sentences.yaml", config_folder, projects)
+    sentences = load_sentences(*files, papers=papers)
+    names = tuple(names)
     experiments = load_experiments(*_experiments_of(config_folder, *projects), names=names)
-    plan = Plan(catalogue, papers, tuple(heads), experiments, {}, {}, {}, {})
+    plan = Plan(catalogue, papers, sentences, tuple(heads), experiments, {}, {}, {}, {})
     for name in experiments:
         _add_jobs(plan, name)
+    if "*" in names:
+        check_all_tested(experiments.values(), sentences)
     return plan
 
 
@@ -148,6 +156,7 @@ def _add_jobs(plan: Plan, name: str) -> None:
     experiment, catalogue = plan.experiments[name], plan.catalogue
     where = experiment.where
     check_paper(experiment, plan.papers, where)
+    check_sentences(experiment, plan.sentences, where)
     check_dataset(experiment, catalogue, where)
     check_tuning_seeds(experiment, where)
     check_costs(experiment, where)

@@ -1,13 +1,13 @@
 """Checks of experiments against each other, the catalogue and the papers, before anything runs."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 
 from fedatlas.algorithms import algorithm_class, algorithm_names
 from fedatlas.architectures import architecture_names
 from fedatlas.data.catalogue import Catalogue
 from fedatlas.data.datasets import Dataset
-from fedatlas.errors import FedatlasError, error_context
+from fedatlas.errors import FedatlasError, error_context, similar
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.federation import federation_of
@@ -54,6 +54,33 @@ def check_paper(experiment: Experiment, papers: Collection[str], where: str) -> 
             f"{where}: key 'paper', value '{experiment.paper}': papers.yaml describes no such "
             f"paper; use one of {', '.join((*papers, OURS))}"
         )
+
+
+def check_sentences(
+    experiment: Experiment, sentences: Mapping[str, Collection[str]], where: str
+) -> None:
+    """The sentences that claims test are the paper's."""
+    known = sentences.get(experiment.paper, ())
+    for claim in experiment.claims:
+        if claim.sentence is not None and claim.sentence not in known:
+            raise FedatlasError(
+                f"{where}: claim '{claim.id}': key 'sentence', value '{claim.sentence}': "
+                f"sentences.yaml has none of paper '{experiment.paper}' with this id"
+                f"{similar(claim.sentence, known)}; without a sentence a claim is a question of ours"
+            )
+
+
+def check_all_tested(
+    experiments: Iterable[Experiment], sentences: Mapping[str, Collection[str]]
+) -> None:
+    """Every sentence is tested by a claim; experiments: all there are."""
+    tested = {claim.sentence for each in experiments for claim in each.claims}
+    for paper, own in sentences.items():
+        if left := [name for name in own if name not in tested]:
+            raise FedatlasError(
+                f"sentences.yaml: {paper}: no claim tests '{left[0]}': name it in a claim "
+                f"(sentence: {left[0]}), or remove it"
+            )
 
 
 def check_dataset(experiment: Experiment, catalogue: Catalogue, where: str) -> None:

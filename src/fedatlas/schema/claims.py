@@ -216,17 +216,19 @@ class ClaimTest(KindModel):
 
 
 class Claim(Model):
-    """A claim of a paper and its test.
+    """A claim and its test: a sentence of a paper as it is read here, or a question of ours.
 
-    source: figure, table or section; for a question that the paper lacks it begins with "ours".
+    sentence: the paper's, by its id in sentences.yaml; a claim without one is a question of ours.
+    source: figure, table or section; of a question of ours it begins with "ours".
     cases: of how many of its cases the claim speaks.
-    id: by which tables and errors name it. statement: the paper's words.
+    id: by which tables and errors name it. statement: what is tested, in words: the reading.
     covered_by: the theorem that it is about, as the experiment's table of theorems names it: runs
     outside its conditions are "not covered", whatever they show.
     test: its kind, and what that states.
     """
 
     id: str = Field(pattern=r"^[a-z0-9-]+$")
+    sentence: str | None = None
     source: str
     statement: str
     cases: Quantifier = "all"
@@ -236,4 +238,4 @@ class Claim(Model):
     @property
     def question(self) -> Literal["paper", "ours"]:
         """Whose it is; tallies count ours apart."""
-        return "ours" if self.source.startswith("ours") else "paper"
+        return "paper" if self.sentence else "ours"

@@ -1,4 +1,4 @@
-"""The papers that experiments reproduce: how they are cited, their errata, what ran of them.
+"""The papers that experiments reproduce: citations, errata, what they claim, what ran of them.
 
 Imported when the workflow is parsed: light.
 """
@@ -11,6 +11,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 
 from fedatlas.errors import FedatlasError, similar
+from fedatlas.schema.claims import Quantifier
 from fedatlas.schema.models import Model, find_repeated, read_yaml, validated
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
@@ -106,6 +107,58 @@ def load_papers(*paths: Path) -> dict[str, Paper]:
             where[key] = path
             papers[key] = validated(Paper, value, f"{path}: {key}")
     return papers
+
+
+class Sentence(Model):
+    """A sentence of a paper that claims something; tallies count it once, whatever tests it.
+
+    id: by which claims name it, such as fp/6.2/s2. place: where it is printed.
+    text: as printed; formulas in one line, "…" where something is left out, ours in brackets.
+    cases: of how many of its cases it speaks.
+    """
+
+    id: str = Field(pattern=r"^[a-z0-9]+(/[A-Za-z0-9.]+)+$")
+    place: Text
+    text: Text
+    cases: Quantifier = "all"
+
+
+class Sentences(Model):
+    """The sentences of one paper, in the paper's order."""
+
+    sentences: tuple[Sentence, ...]
+
+    @field_validator("sentences")
+    @classmethod
+    def _each_has_an_id_of_its_own(cls, sentences: tuple[Sentence, ...]) -> tuple[Sentence, ...]:
+        if identifier := find_repeated(sentence.id for sentence in sentences):
+            raise ValueError(f"two have the id '{identifier}'")
+        return sentences
+
+
+def load_sentences(*paths: Path, papers: Collection[str]) -> dict[str, dict[str, Sentence]]:
+    """Sentences by paper and id; FedatlasError names file, paper and what is wrong.
+
+    paths: files that may be missing, where no claim is a paper's.
+    """
+    found: dict[str, dict[str, Sentence]] = {key: {} for key in papers}
+    for path in paths:
+        content = read_yaml(path) if path.is_file() else {}
+        if not isinstance(content, Mapping):
+            raise FedatlasError(f"{path}: must be a mapping of papers' keys to lists of sentences")
+        for key, value in content.items():
+            if key not in found:
+                raise FedatlasError(
+                    f"{path}: key '{key}': papers.yaml describes no such paper"
+                    f"{similar(str(key), papers)}"
+                )
+            own = validated(Sentences, {"sentences": value}, f"{path}: {key}").sentences
+            if known := [each.id for each in own if any(each.id in of for of in found.values())]:
+                raise FedatlasError(
+                    f"{path}: {key}: '{known[0]}' is the id of another sentence: use another"
+                )
+            found[key] |= {each.id: each for each in own}
+    return found
 
 
 #: Where a figure ran, and what that means; the only place that explains it.
