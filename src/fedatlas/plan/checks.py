@@ -66,7 +66,7 @@ def check_sentences(
             raise FedatlasError(
                 f"{where}: claim '{claim.id}': key 'sentence', value '{claim.sentence}': "
                 f"sentences.yaml has none of paper '{experiment.paper}' with this id"
-                f"{similar(claim.sentence, known)}; without a sentence a claim is a question of ours"
+                f"{similar(claim.sentence, known)}; without one it is a question of ours"
             )
 
 

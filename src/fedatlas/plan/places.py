@@ -23,7 +23,7 @@ RESULTS = "<results>"
 ENTRY_POINTS = "fedatlas.projects"
 
 # Below a project, what makes it one.
-_PARTS = (*CODE, "experiments", "datasets.yaml", "papers.yaml")
+_PARTS = (*CODE, "experiments", "datasets.yaml", "papers.yaml", "sentences.yaml")
 
 
 def repository() -> Path:
