@@ -432,7 +432,7 @@ def ever_slower(power: float) -> Draw:
 def cases() -> Iterator[Case]:
     """All claims under all truths."""
     names = {"first": "a", "second": "b"}
-    counts, much, near = math.log10(1.05), math.log10(2), math.log10(1.5)
+    counts, much, near = math.log10(1.05), math.log10(2), math.log10(1.05)
     faster = {"kind": "order", **names, "relation": "faster"}
     at_least = {"kind": "order", **names, "relation": "at_least_as_fast"}
     yield Case("order, faster", "tie", "tie", faster, pair(normal, 0))
@@ -626,7 +626,7 @@ def split_gaps(random: Random, seeds: int) -> np.ndarray:
 def stopping_truths() -> Iterator[tuple[str, str, Criterion, Callable[..., np.ndarray], float]]:
     """Name, truth (a key of `TOO_GOOD`), criterion, advantages, and overlap of splits."""
     counts = math.log10(1.05)
-    faster, similar = Criterion("better", counts), Criterion("equal", math.log10(1.5))
+    faster, similar = Criterion("better", counts), Criterion("equal", counts)
     yield "faster: tie", "tie", faster, gaps_of(normal, 0), 0.0
     yield "faster: tie, a fifth spikes", "tie", faster, gaps_of(spiky, 0), 0.0
     yield "faster: tie of a skewed median", "tie", faster, gaps_of(skewed, 0), 0.0
@@ -638,7 +638,7 @@ def stopping_truths() -> Iterator[tuple[str, str, Criterion, Callable[..., np.nd
         "similar: at the border",
         "equal at its border",
         similar,
-        gaps_of(normal, math.log10(1.5)),
+        gaps_of(normal, counts),
         0.0,
     )
     yield "higher: tie, resampled splits", "tie", Criterion("better", 0.005), split_gaps, 0.25

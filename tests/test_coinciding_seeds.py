@@ -36,7 +36,10 @@ def fixed(level: float, seeds: int = 6, **more: Any) -> Any:
         ("faster", 1.0, "no difference"),
         ("faster", 1.3, "contradicted"),
         ("faster", NAN, "contradicted"),
-        ("similar", 1.2, "reproduced"),
+        ("similar", 1.04, "reproduced"),
+        ("similar", 1.2, "contradicted"),
+        ("much_faster", 0.97, "smaller than claimed"),
+        ("much_faster", 1.0, "no difference"),
         ("at_least_as_fast", 1.2, "contradicted"),
     ],
 )

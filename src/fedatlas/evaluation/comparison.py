@@ -37,12 +37,14 @@ class Criterion:
 
     better: ahead by `smallest` or more. not worse: not behind by `smallest` or more. equal: closer
     than `smallest`. published: the advantage that the paper prints, if any, the mean of `trials`.
+    tie: advantages closer than this are "no difference", by default `smallest`.
     """
 
     direction: Direction
     smallest: float
     published: float | None = None
     trials: int = 1
+    tie: float | None = None
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,7 @@ def _regions(criterion: Criterion) -> list[tuple[Outcome, float, float]]:
     A border that belongs to its region is moved by twice `ROUNDING`.
     """
     smallest, infinity = criterion.smallest, float("inf")
+    tie = smallest if criterion.tie is None else criterion.tie
     least = smallest - 2 * ROUNDING
     if criterion.direction == "not worse":
         return [("reproduced", -smallest, infinity), ("contradicted", -infinity, -least)]
@@ -110,7 +113,7 @@ def _regions(criterion: Criterion) -> list[tuple[Outcome, float, float]]:
     return [
         ("smaller than claimed", 0.0, max(smallest, criterion.published or 0.0)),
         ("reproduced", least, infinity),
-        ("no difference", -smallest, smallest),
+        ("no difference", -tie, tie),
         ("contradicted", -infinity, 0.0),
     ]
 

@@ -55,7 +55,7 @@ RELATIONS: dict[Relation, tuple[Direction, float]] = {
     "faster": ("better", COUNTING_FACTOR),
     "at_least_as_fast": ("not worse", COUNTING_FACTOR),  # "≥"
     "much_faster": ("better", 2.0),  # "≫"
-    "similar": ("equal", 1.5),  # "nearly the same"
+    "similar": ("equal", COUNTING_FACTOR),  # "nearly the same"
 }
 #: Shares of a budget, and factors of a target, at which a verdict is judged again.
 SHARES = {"half the budget": 0.5, "three quarters of the budget": 0.75}
@@ -111,6 +111,11 @@ class EffectTest(ClaimTest, ABC):
     @property
     def default_effect(self) -> float:
         """The smallest effect that counts where none is declared: our choice."""
+        return self.tie
+
+    @property
+    def tie(self) -> float:
+        """From which difference on runs differ, whatever the claim asks for: our choice."""
         return COUNTING_FACTOR if self.unit == "decades" else COUNTING_DIFFERENCE
 
     @property
@@ -122,10 +127,11 @@ class EffectTest(ClaimTest, ABC):
     def criterion(self) -> Criterion:
         """Criterion of the claim, in units of the advantage."""
         smallest, published = self.smallest_effect or self.default_effect, self.published_effect
+        tie = min(smallest, self.tie)
         if self.unit == "decades":
-            smallest = float(np.log10(smallest))
+            smallest, tie = float(np.log10(smallest)), float(np.log10(tie))
             published = None if published is None else float(np.log10(published))
-        return Criterion(self.direction, smallest, published, self.published_trials)
+        return Criterion(self.direction, smallest, published, self.published_trials, tie)
 
     @model_validator(mode="after")
     def _effects_are_in_units(self) -> Self:

@@ -26,7 +26,8 @@ OUTCOMES = {
     "reproduced": "surely as claimed, by the smallest effect that counts or more",
     "smaller than claimed": "surely the claimed way, but surely by less than the smallest effect "
     "that counts, or than the paper prints",
-    "no difference": "surely within the smallest effect that counts, either way",
+    "no difference": "surely closer than a factor of 1.05 or a difference of 0.005, or than the "
+    "smallest effect that counts if that is less",
     "contradicted": "surely the other way",
     "undecided": "the interval leaves more than one of these open; more seeds would tell",
     "not testable": "these data cannot speak about it, however many seeds there are",

@@ -189,6 +189,10 @@ class SlopeTest(EffectTest):
         return NEAR if self.direction == "equal" else COUNTING_POWER
 
     @property
+    def tie(self) -> float:
+        return self.default_effect
+
+    @property
     def scales(self) -> Mapping[str, float]:
         return {"cost": FACTORS, "error": SHARES, "level": {}}[self.quantity]
 
