@@ -92,6 +92,8 @@ RELATED = {
 }  # fmt: skip
 FALLS = {"kind": "falls", "run": "a", "measurement": "objective", "smallest_effect": 1.11}
 
+DIVERGES = FALLS | {"kind": "diverges"}
+
 
 @pytest.mark.parametrize(
     ("test", "runs", "outcome", "evidence"),
@@ -151,6 +153,10 @@ FALLS = {"kind": "falls", "run": "a", "measurement": "objective", "smallest_effe
         (FALLS, {"a": levels_trace(np.sqrt(0.4) * SIX)}, "reproduced", "at the start"),
         (FALLS, {"a": levels_trace(np.sqrt(0.999) * SIX)}, "smaller than claimed", ""),
         (FALLS, {"a": levels_trace(np.sqrt(1.5) * SIX)}, "contradicted", "at the start"),
+        (DIVERGES, {"a": levels_trace(np.sqrt(1.5) * SIX)}, "reproduced", "at the start"),
+        (DIVERGES, {"a": levels_trace([NAN] * 6)}, "reproduced", ""),
+        (DIVERGES, {"a": levels_trace(np.sqrt(0.4) * SIX)}, "contradicted", "a at the end 0.4"),
+        (DIVERGES, {"a": levels_trace(np.sqrt([1.5] * 3 + [0.4] * 3))}, "undecided", ""),
     ],
 )  # fmt: skip
 def test_a_quantity_of_two_runs(test, runs, outcome, evidence):

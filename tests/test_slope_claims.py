@@ -191,11 +191,11 @@ def test_scaling_to_a_target_accuracy():
 COUNTS = (100, 200, 400, 800)
 
 
-def halving(rounds_to_half, *, clients: int = 100):
+def halving(rounds_to_half, *, clients: int = 100, **options):
     """‖∇f‖ = 1/(1 + r/t), which has fallen by half after t rounds; t by seed."""
     times = np.asarray(rounds_to_half, dtype=float)[:, None]
     schedule = np.linspace(0, 2000, 2001)
-    return make_trace(1 / (1 + schedule / times), clients=clients, schedule=schedule)
+    return make_trace(1 / (1 + schedule / times), clients=clients, schedule=schedule, **options)
 
 
 def series(power: float, base: float = 20.0, **more):
@@ -241,6 +241,23 @@ def test_growth_against_that_of_another_method():
     assert verdict(compared, **runs).outcome == "reproduced"
     turned = growth(1, series=tuple("efgh"), compare_with=tuple("abcd"))
     assert verdict(turned, **runs).outcome == "contradicted"
+
+
+def test_growth_with_the_clients_of_a_round():
+    runs = {
+        name: halving(200 * count**power * SPREAD, hyper_parameters={"clients_per_round": count})
+        for names, power in (("abc", -0.95), ("efg", -2 / 3))
+        for name, count in zip(names, (1, 2, 4), strict=True)
+    }
+    own = growth(-1, series=tuple("abc"), size="sampled")
+    found = verdict(own, **runs)
+    assert found.outcome == "reproduced" and "1 sampled 200, 2 sampled" in found.evidence
+    assert found.effect.estimate == pytest.approx(-0.05, abs=0.01)
+    third = own | {"compare_with": tuple("efg"), "smallest_effect": 0.2333}
+    assert verdict(third, **runs).outcome == "reproduced"
+    assert verdict(third | {"smallest_effect": 0.3}, **runs).outcome == "smaller than claimed"
+    with pytest.raises(FedatlasError, match="by rising number of sampled"):
+        verdict(own | {"series": tuple("bac")}, **runs)
 
 
 def test_growth_needs_clients_that_rise():

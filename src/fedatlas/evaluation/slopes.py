@@ -9,7 +9,7 @@ import numpy as np
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.levels import Crossings, Trace, specification
 
-Size = Literal["rounds", "local_steps", "silos", "clients", "parties", "horizon"]
+Size = Literal["rounds", "local_steps", "silos", "clients", "sampled", "parties", "horizon"]
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,9 @@ def size_in(size: Size, declared: Mapping[str, Any]) -> Any:
     partition = declared["partition"]
     if size == "silos":
         return int(np.prod(list(partition["cut"].values()))) if "cut" in partition else None
-    own = size in ("local_steps", "horizon")
-    number = (declared["hyper_parameters"] if own else partition).get(size)
+    own = size in ("local_steps", "sampled", "horizon")
+    key = "clients_per_round" if size == "sampled" else size
+    number = (declared["hyper_parameters"] if own else partition).get(key)
     return number if isinstance(number, int) else None
 
 

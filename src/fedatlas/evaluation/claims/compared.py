@@ -51,6 +51,8 @@ class ComparisonTest(EffectTest):
 
     falls: A run converges: it ends better than it started, by `smallest_effect` or more.
 
+    diverges: A run ends worse than it started, by `smallest_effect` or more, or is lost.
+
     order: The measurement that two runs reach at equal cost.
 
     cost_to_target: The cost at which two runs reach a level of the measurement.
@@ -81,6 +83,11 @@ class ComparisonTest(EffectTest):
         "falls": Kind(
             requires=("run", "smallest_effect"),
             takes=("measurement", "published_effect", "published_trials"),
+            sets={"quantity": "end", "against": "start", "measurement": "objective"},
+        ),
+        "diverges": Kind(
+            requires=("run", "smallest_effect"),
+            takes=("measurement",),
             sets={"quantity": "end", "against": "start", "measurement": "objective"},
         ),
         "order": Kind(requires=(*_PAIR, "relation"), takes=(*_RELATED, "at", "share", "window")),
@@ -193,6 +200,9 @@ class ComparisonTest(EffectTest):
                 start = losses_of(traces[0], measurement)[:, 0]
                 found = Measured(measurement, measurement, [*found.losses, start])
                 names = (f"{self.run} at the end", "at the start")
+                if self.kind == "diverges":
+                    found = found._replace(losses=found.losses[::-1])
+                    names = names[::-1]
         yield self.compared(results, traces, names, found, measurement)
 
     def _between_steps(self, results: Results) -> Iterator[CaseOutcome]:

@@ -63,7 +63,7 @@ _ALONG: dict[Size, str] = {
     "silos": "silos",
     "clients": "clients of each silo",
 }
-_ONE = {"clients": "client", "parties": "party"}
+_ONE = {"clients": "client", "sampled": "sampled", "parties": "party"}
 _LEAST = 1e-150  # of a level, which may be 0
 
 
@@ -74,8 +74,8 @@ class SlopeTest(EffectTest):
     bound from above: a lower slope reproduces. `smallest_effect` is a difference of slopes. A seed
     that missed a target has an infinite slope.
 
-    growth: The cost to a target grows no faster than the number of clients to a power. With
-    `compare_with`: it grows more slowly than theirs.
+    growth: The cost to a target grows no faster than the number of clients to a power, or than
+    that of sampled ones. With `compare_with`: it grows more slowly than theirs, or falls faster.
 
     scaling: Simulated time to a target falls near linearly with the number of parties: its power is
     closer to -1 than `smallest_effect`, 0.2. With `compare_with`: it falls faster than theirs, by
@@ -99,19 +99,19 @@ class SlopeTest(EffectTest):
     series: by rising size. compare_with: runs of another method at the same sizes: whether the
     slope is lower than theirs. run: in place of a series, one run and a series of targets.
     quantity: cost to a target, error at the end, or level there of runs with their own horizon.
-    size: of clients those of each silo. target: in units of the measurement. targets: from large to
-    small, in units of the measurement. power: of the size, in the theorem. base: of K, in the
-    theorem. near: whether the slope is claimed to be the power. logarithm: whether the theorem has
-    one. averaged: whether levels are means along all rounds. points: `selected` by the experiment;
-    or `best`, where every ε has a point of its own: for each seed the one by which the other seeds
-    reach ε first, so that no seed chooses for itself. window: share of a horizon, at its end, over
-    which levels are means.
+    size: of clients those of each silo; of sampled ones those of a round. target: in units of the
+    measurement. targets: from large to small, in units of the measurement. power: of the size, in
+    the theorem. base: of K, in the theorem. near: whether the slope is claimed to be the power.
+    logarithm: whether the theorem has one. averaged: whether levels are means along all rounds.
+    points: `selected` by the experiment; or `best`, where every ε has a point of its own: for each
+    seed the one by which the other seeds reach ε first, so that no seed chooses for itself. window:
+    share of a horizon, at its end, over which levels are means.
     """
 
     kinds: ClassVar[Mapping[str, Kind]] = {
         "growth": Kind(
             requires=("series",),
-            takes=("compare_with", "measurement", "target", "cost", "power", *EFFECT_KEYS),
+            takes=("compare_with", "size", "measurement", "target", "cost", "power", *EFFECT_KEYS),
             sets={"size": "clients", "measurement": "suboptimality", "power": 1.0},
         ),
         "scaling": Kind(
