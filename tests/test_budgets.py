@@ -449,7 +449,7 @@ def far_budgets(levels, missed=""):
         ([0, 1, 2, 3, 4, 5, 6], "", "contradicted"),
         ([0, 1, 2, 3, 4, 5, 4.9], "", "not testable"),  # too late to be called falling
         ([3, 2, 1, 0, -1, 0, -1], "", "not testable"),
-        ([0, 1, 2, 3, 4, 5, 6], "Theorem 4: a1 < 1", "not testable"),
+        ([0, 1, 2, 3, 4, 5, 6], "Theorem 4: a1 < 1", "not covered"),
     ],
 )
 def test_a_budget_is_finite_if_it_falls_at_far_horizons(levels, missed, outcome):

@@ -255,7 +255,7 @@ def test_growth_with_the_clients_of_a_round():
     assert found.effect.estimate == pytest.approx(-0.05, abs=0.01)
     third = own | {"compare_with": tuple("efg"), "smallest_effect": 0.2333}
     assert verdict(third, **runs).outcome == "reproduced"
-    assert verdict(third | {"smallest_effect": 0.3}, **runs).outcome == "smaller than claimed"
+    assert verdict(third | {"smallest_effect": 0.4}, **runs).outcome == "smaller than claimed"
     with pytest.raises(FedatlasError, match="by rising number of sampled"):
         verdict(own | {"series": tuple("bac")}, **runs)
 

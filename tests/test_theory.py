@@ -295,8 +295,9 @@ def test_what_the_typical_seed_does_not_show_is_undecided(falling):
 
 
 def test_a_bound_speaks_of_covered_steps_only(falling):
-    outside = bounded(falling, 1e-9, covered=False, step_factor=3.0, lacks="p = S/N")
-    assert outside.outcome == "not testable"
-    assert "a step is 3 times the largest, it lacks p = S/N" in outside.evidence
+    steps = {"step": 0.3, "largest_step": 0.1, "step_factor": 3.0}
+    outside = bounded(falling, 1e-9, covered=False, lacks="p = S/N", **steps)
+    assert outside.outcome == "not covered"
+    assert "p = S/N and step 0.3, 3 times the largest that is covered, 0.1" in outside.evidence
     with pytest.raises(FedatlasError, match="theorem 'Theorem 9': the study of 'run' knows Theor"):
         bounded(falling, 1.0, theorem="Theorem 8")

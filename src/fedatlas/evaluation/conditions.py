@@ -45,7 +45,7 @@ def _outside(theorem: str, claim: Claim, results: Results) -> str:
         failing = [row for row in nearest if not row.covered]
         if failing:
             at = f" at {len(failing)} of {len(points)} points, nearest" if len(points) > 1 else ""
-            told.append(f"{run}{at} {_condition(min(failing, key=_excess))}")
+            told.append(f"{run}{at} {conditions_failing(min(failing, key=_excess))}")
     if not known:
         runs = claim.test.runs
         names = dict.fromkeys(row.theorem for row in results.theory or () if row.run in runs)
@@ -65,7 +65,7 @@ def _factors(row: Row) -> Sequence[float]:
     return [f for step in _STEPS if (f := getattr(row, f"{step}_factor")) is not None]
 
 
-def _condition(row: Row) -> str:
+def conditions_failing(row: Row) -> str:
     """The conditions that fail, with the factors by which steps are too large."""
     failing = [row.lacks] if row.lacks else []
     for step in _STEPS:

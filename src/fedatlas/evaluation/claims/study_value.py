@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 class Found(NamedTuple):
     """The answer of a study to one case of a claim.
 
-    holds: whether the value is as claimed; None where it cannot tell.
+    holds: whether the value is as claimed; None where it cannot tell. covered: whether the run
+    meets the theorem's conditions.
     """
 
     case: str
     holds: bool | None
     evidence: str
+    covered: bool = True
 
 
 class StudyValueTest(ClaimTest):
@@ -42,7 +44,7 @@ class StudyValueTest(ClaimTest):
     budget_bounded: The ε of DP-GT's Lemma 3 stays finite as the horizon K goes to infinity, by
     closed sums up to `far_horizon` of the budgets. Reproduced where it falls all through the last
     third of the decades of K and is larger before; contradicted where it is largest at the last;
-    otherwise not testable, as is a run that does not meet the theorem's conditions.
+    otherwise not testable. A run that does not meet the theorem's conditions is not covered.
 
     budget_falls: The ε of a whole run falls with every larger horizon, from `from_horizon` on.
 
@@ -107,8 +109,10 @@ class StudyValueTest(ClaimTest):
 
     def judge(self, results: Results) -> Iterator[CaseOutcome]:
         value = _VALUES[self.kind]
-        for case, holds, evidence in value.found(self, results):
-            if holds is None or (holds and value.only_refutes):
+        for case, holds, evidence, covered in value.found(self, results):
+            if not covered:
+                yield CaseOutcome(case, "not covered", evidence)
+            elif holds is None or (holds and value.only_refutes):
                 only = f"; {value.only_refutes} can only refute" if value.only_refutes else ""
                 yield CaseOutcome(case, value.silent, f"{evidence}{only}")
             else:
@@ -137,7 +141,7 @@ def _budget_bounded(test: StudyValueTest, results: Results) -> Iterator[Found]:
         f"where it goes as K to the power of {slope:.3g}"
     )
     if missed := str(case["finite_without"].item()):
-        yield Found("", None, f"{evidence}; not covered: {missed}")
+        yield Found("", None, f"outside the conditions: {missed}; {evidence}", covered=False)
     elif place == last:
         yield Found("", False, evidence)
     else:
