@@ -37,6 +37,7 @@ OF_EXPERIMENTS = {
             "attacks": of_experiment(results.judged_file, "privacy-audit.csv"),
             "leaks": of_experiment(results.judged_file, "leaks.csv"),
             "theory": of_experiment(results.judged_file, "theory.csv"),
+            "tuning": of_experiment(results.tuning),
         },
         "spec": of_experiment(results.claims_spec),
         "code": of_experiment(results.judging_code),

@@ -119,9 +119,7 @@ def test_highest_along_a_cost_compares_areas_under_curves():
     assert "mean test_auroc from 36 to 40 rounds: a 0.9, b 0.92; " in late.evidence
     ends = verdicts(highest("b"), selected_by="train_auroc", a=a, b=b)
     assert ends[0].outcome == "contradicted"
-    assert ends[1].fragile == "reproduced at half the budget, reproduced at three quarters of " + (
-        "the budget"
-    )
+    assert ends[1].fragile == "reproduced at half the budget, reproduced at 0.71 of the budget"
 
 
 def test_means_end_where_the_cheapest_run_does_and_begin_where_all_have_a_record():

@@ -135,7 +135,7 @@ def test_no_verdict_leaves_the_header(tmp_path: Path):
     path = tmp_path / "claims.csv"
     path.write_text(verdicts_to_csv([]))
     assert path.read_text() == (
-        "claim,case,paper,source,statement,question,outcome,evidence,fragile,cases,"
+        "claim,case,paper,source,statement,question,outcome,evidence,fragile,cases,horizon,tries,"
         "estimate,low,high,smallest,unit,seeds,published,needed,p,repeats,seeds_added\n"
     )
     assert read_verdicts(path) == []
@@ -164,7 +164,7 @@ def test_verdicts_that_were_published_before_seeds_could_be_added_are_read(tmp_p
     assert read_verdicts(path) == [a_verdict()]
 
 
-@pytest.mark.parametrize("row", ["a,b,c,d", "reproduced" + "," * 21])
+@pytest.mark.parametrize("row", ["a,b,c,d", "reproduced" + "," * 30])
 def test_a_row_that_is_not_whole_is_refused_by_line(tmp_path: Path, row: str):
     path = tmp_path / "claims.csv"
     path.write_text(verdicts_to_csv([a_verdict()]) + row + "\n")

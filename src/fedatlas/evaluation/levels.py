@@ -209,9 +209,18 @@ def common_budget(traces: Sequence[Trace], cost: str) -> float:
     return float(ends.min()) if len(ends) else 0.0
 
 
-def common_start(traces: Sequence[Trace], cost: str) -> float:
-    """The smallest cost by which every healthy seed of every trace has a record; or 0."""
-    starts = np.concatenate([cost_axis(trace, cost)[~diverged(trace), 0] for trace in traces])
+def common_start(traces: Sequence[Trace], cost: str, record: int = 0) -> float:
+    """The smallest cost by which every healthy seed of every trace has a record; or 0.
+
+    record: place of that record; of a shorter trace the last counts.
+    """
+    places = [min(record, trace.sizes["record"] - 1) for trace in traces]
+    starts = np.concatenate(
+        [
+            cost_axis(trace, cost)[~diverged(trace), place]
+            for trace, place in zip(traces, places, strict=True)
+        ]
+    )
     return float(starts.max()) if len(starts) else 0.0
 
 
@@ -369,12 +378,12 @@ def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
 
 
 def until(trace: Trace, share: float) -> Trace:
-    """The records of the first share of the rounds; always two at least."""
+    """The records of the first share of the rounds."""
     if share == 1:
         return trace
     rounds = specification(trace)["rounds"]
     reached_rounds = np.fmax.reduce(column(trace, "round"), axis=0)
-    kept = max(int((reached_rounds <= share * rounds).sum()), 2)
+    kept = int((reached_rounds <= share * rounds * (1 + 1e-9)).sum())
     return trace.isel(record=slice(0, kept))
 
 

@@ -5,7 +5,7 @@ equal, seed by seed: none says what another is worth.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Literal, NamedTuple, Self
@@ -24,6 +24,7 @@ from fedatlas.evaluation.evidence import (
     target_name,
     unit_of,
 )
+from fedatlas.evaluation.horizon import Row, along
 from fedatlas.evaluation.levels import (
     Crossings,
     Trace,
@@ -42,7 +43,8 @@ from fedatlas.evaluation.levels import (
     worse_than_start,
 )
 from fedatlas.evaluation.results import NotTestableError, Results
-from fedatlas.schema.claims import SILENT, CaseOutcome, ClaimTest, Effect
+from fedatlas.evaluation.tuning import by_tries
+from fedatlas.schema.claims import CaseOutcome, ClaimTest, Effect
 from fedatlas.schema.quantities import LARGER_IS_BETTER
 
 Relation = Literal["faster", "at_least_as_fast", "much_faster", "similar"]
@@ -57,10 +59,6 @@ RELATIONS: dict[Relation, tuple[Direction, float]] = {
     "much_faster": ("better", 2.0),  # "≫"
     "similar": ("equal", COUNTING_FACTOR),  # "nearly the same"
 }
-#: Shares of a budget, and factors of a target, at which a verdict is judged again.
-SHARES = {"half the budget": 0.5, "three quarters of the budget": 0.75}
-FACTORS = {"three times the target": 3.0, "a third of the target": 1 / 3}
-
 #: Share of a budget, at its end, over which levels are means, and what it is unless declared: "in
 #: the end" is the last tenth, our choice.
 Window = Annotated[float, Field(gt=0, le=1)]
@@ -119,9 +117,9 @@ class EffectTest(ClaimTest, ABC):
         return COUNTING_FACTOR if self.unit == "decades" else COUNTING_DIFFERENCE
 
     @property
-    def scales(self) -> Mapping[str, float]:
-        """Scales of the budget or of the target at which it is judged again, by words."""
-        return {}
+    def row(self) -> Row | None:
+        """Budgets or targets at which it is judged as well, if there are any."""
+        return None
 
     @property
     def criterion(self) -> Criterion:
@@ -144,8 +142,35 @@ class EffectTest(ClaimTest, ABC):
         return self
 
     def judge(self, results: Results) -> Iterator[CaseOutcome]:
-        for case in robustly(partial(self.at_scale, results), self.scales):
+        for case in along(partial(self.at_scale, results), self.row):
+            if names := self.duels.get(case.case):
+                tries = by_tries(
+                    [results.grids.get(run) for run in names],
+                    results.selected(*names),
+                    partial(self._duel, results, names),
+                    self.criterion,
+                )
+                case = replace(case, tries=tries)
             yield self.tuned(results, case)
+
+    @property
+    def duels(self) -> Mapping[str, tuple[str, str]]:
+        """The two runs that a case compares at their tuned configurations, by case."""
+        return {}
+
+    def duel(
+        self, results: Results, names: tuple[str, str], traces: Sequence[Trace]
+    ) -> CaseOutcome:
+        """A case of `duels` for other configurations of its runs."""
+        raise NotImplementedError
+
+    def _duel(
+        self, results: Results, names: tuple[str, str], traces: Sequence[Trace]
+    ) -> CaseOutcome:
+        try:
+            return self.duel(results, names, traces)
+        except NotTestableError as why:
+            return CaseOutcome("", "not testable", str(why))
 
     def tuned(self, results: Results, case: CaseOutcome) -> CaseOutcome:
         """The case, with how the points that are compared were chosen."""
@@ -210,40 +235,11 @@ class EffectTest(ClaimTest, ABC):
         return CaseOutcome("", outcome, evidence, effect)
 
 
-def robustly(
-    judge: Callable[[float], Iterable[CaseOutcome]], scales: Mapping[str, float]
-) -> list[CaseOutcome]:
-    """The cases at scale 1; fragile where another scale gives another outcome.
-
-    judge: from a scale of the budget or of the target. scales: by words. Where these data cannot
-    speak there is one case for all.
-    """
-
-    def tested(scale: float) -> list[CaseOutcome]:
-        try:
-            return list(judge(scale))
-        except NotTestableError as why:
-            return [CaseOutcome("", "not testable", str(why))]
-
-    cases = tested(1.0)
-    others = {words: tested(scale) for words, scale in scales.items()}
-    return [
-        replace(
-            case,
-            fragile=", ".join(
-                f"{other} at {words}"
-                for words, found in others.items()
-                if (other := found[min(place, len(found) - 1)].outcome)
-                not in (case.outcome, *SILENT)
-            ),
-        )
-        for place, case in enumerate(cases)
-    ]
-
-
 def at_end(traces: Sequence[Trace], measurement: str, share: float) -> Measured:
     """The measurement that runs end with, after a share of their rounds."""
     shown = [until(trace, share) for trace in traces]
+    if any(trace.sizes["record"] < 2 for trace in shown):
+        raise NotTestableError(f"no record in the first {share:.2g} of the rounds but the start")
     ends = [lost_apart(trace, measurement, losses_of(trace, measurement)[:, -1]) for trace in shown]
     return Measured(f"{measurement} at the end", measurement, ends)
 
@@ -327,6 +323,11 @@ def shared_range(
         raise NotTestableError(
             f"no cost that all spent: one has no record before {format_cost(cost, start)}, one "
             f"ends at {end:.4g}"
+        )
+    first = common_start(traces, cost, 1)
+    if first > end * (1 + 1e-9):
+        raise NotTestableError(
+            f"no record by {end:.4g}: the first after a start is at {format_cost(cost, first)}"
         )
     return start, end
 

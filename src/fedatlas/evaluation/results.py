@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -14,6 +14,7 @@ from fedatlas.evaluation.comparison import Criterion, Interval, compare, median_
 from fedatlas.evaluation.levels import Trace, column, specification
 from fedatlas.evaluation.selection import Choice, Effort, Traces, format_tuning
 from fedatlas.evaluation.tables import Surface, budgets_of
+from fedatlas.evaluation.tuning import Grid
 from fedatlas.schema.claims import CaseOutcome, Effect, Outcome
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Results:
     attacks: Sequence[Mapping[str, str]] | None = None
     leaks: Sequence[Mapping[str, str]] | None = None
     theory: Sequence[Row] | None = None
+    grids: Mapping[str, Grid] = field(default_factory=dict)
 
     def selected(self, *runs: str) -> list[Trace]:
         """The traces of the runs' chosen points; see `at`."""

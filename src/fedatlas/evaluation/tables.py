@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from inspect import signature
 from pathlib import Path
@@ -46,18 +46,21 @@ def to_csv(rows: Sequence[Mapping[str, object]], columns: Sequence[str] | None =
 
 
 def read_rows(
-    path: Path, columns: Sequence[str] | None = None, later: int = 0
+    path: Path, columns: Sequence[str] | None = None, later: Collection[str] = ()
 ) -> list[dict[str, str]]:
     """Read rows back; FedatlasError names a file without these columns or with broken rows.
 
-    later: how many of the last columns older files lack; their cells are empty.
+    later: columns that files of earlier versions lack.
     """
     try:
         with path.open(encoding="utf-8", newline="") as stream:
             reader = csv.DictReader(stream)
-            held, known = tuple(reader.fieldnames or ()), tuple(columns or ())
-            if columns and held not in (known, known[: len(known) - later]):
-                raise FedatlasError(f"{path}: expected the columns {', '.join(columns)}. {_REMEDY}")
+            found = reader.fieldnames or ()
+            expected = [name for name in columns or found if name in found or name not in later]
+            if list(found) != expected:
+                raise FedatlasError(
+                    f"{path}: expected the columns {', '.join(columns or ())}. {_REMEDY}"
+                )
             rows = []
             for row in reader:
                 # A row of another length has None for a key or for a value.
@@ -66,14 +69,17 @@ def read_rows(
                         f"{path}: the row that ends in line {reader.line_num} is not whole. "
                         f"{_REMEDY}"
                     )
-                rows.append(dict.fromkeys(known, "") | row)
+                rows.append(dict.fromkeys(columns or (), "") | row)
             return rows
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise FedatlasError(f"{path}: cannot be read: {error}") from None
 
 
 def parse_rows(
-    path: Path, columns: Sequence[str], parse: Callable[[Mapping[str, str]], R], later: int = 0
+    path: Path,
+    columns: Sequence[str],
+    parse: Callable[[Mapping[str, str]], R],
+    later: Collection[str] = (),
 ) -> list[R]:
     """Rows as `parse` gives them; FedatlasError names a file for which it raises ValueError."""
     rows = read_rows(path, columns, later)

@@ -15,8 +15,9 @@ from fedatlas.evaluation.bounds import read_theory
 from fedatlas.evaluation.comparison import MOST_SEEDS, SIGNIFICANCE, holm, p_of_signs, together
 from fedatlas.evaluation.conditions import covered
 from fedatlas.evaluation.evidence import UNKNOWN, format_needed, format_outcomes
+from fedatlas.evaluation.horizon import of_all, to_text
 from fedatlas.evaluation.results import Results
-from fedatlas.evaluation.selection import choices
+from fedatlas.evaluation.selection import TunedRun, choices
 from fedatlas.evaluation.tables import (
     parse_rows,
     read_attacks,
@@ -26,6 +27,7 @@ from fedatlas.evaluation.tables import (
     row_parser,
     to_csv,
 )
+from fedatlas.evaluation.tuning import grids_of
 from fedatlas.files import write_text
 from fedatlas.schema.claims import (
     OUTCOMES,
@@ -73,7 +75,9 @@ class Verdict:
 
     claim: experiment and id. case: empty for the claim as a whole. sentence: the id of the paper's
     sentence that it tests, empty for a question of ours. effect: None where nothing
-    is compared over seeds. cases: of how many of its cases the claim speaks.
+    is compared over seeds. cases: of how many of its cases the claim speaks. horizon: outcomes
+    along budgets or targets, as `evaluation.horizon` writes them. tries: outcomes by how many
+    configurations were tried, as `evaluation.tuning` writes them.
     """
 
     claim: str
@@ -87,6 +91,8 @@ class Verdict:
     evidence: str
     fragile: str = ""
     cases: Quantifier = "all"
+    horizon: str = ""
+    tries: str = ""
     effect: Effect | None = None
 
     @property
@@ -98,7 +104,8 @@ class Verdict:
 _EFFECT = tuple(field.name for field in fields(Effect))
 _OWN = tuple(field.name for field in fields(Verdict) if field.name != "effect")
 _COLUMNS = (*_OWN, *_EFFECT)
-_LATER = 1  # published tables of verdicts lack `seeds_added`
+# Columns that files which were published earlier lack.
+_LATER = ("horizon", "tries", "seeds_added")
 
 
 def judge_claims(
@@ -114,14 +121,22 @@ def judge_claims(
     attacks: Path | None = None,
     leaks: Path | None = None,
     theory: Path | None = None,
+    tuned: dict[str, TunedRun] = {},  # noqa: B006
+    tuning: list[Path] = [],  # noqa: B006
 ) -> None:
-    """Judge an experiment's claims; landscape to theory: studies that some are about."""
+    """Judge an experiment's claims; landscape to theory: studies that some are about.
+
+    tuned: runs that are tuned in another experiment. tuning: the selections of these experiments,
+    beside their traces.
+    """
     from fedatlas.store.experiment import read_runs  # loads xarray, which pages do without
 
     record = read_json(selection)
     rule = validated(Selection, record["rule"], str(selection))
+    runs = read_runs(traces)
     results = Results(
-        traces=read_runs(traces),
+        traces=runs,
+        grids=grids_of(record, runs, experiment, tuned, tuning),
         chosen=choices(record),
         selected_by=rule.measurement,
         seeds_added=seeds_added,
@@ -154,7 +169,7 @@ def judge(experiment: str, paper: str, claims: Sequence[Claim], results: Results
                 sentence=claim.sentence or "",
                 question=claim.question,
                 cases=claim.cases,
-                **vars(case),
+                **(vars(case) | {"horizon": to_text(case.horizon)}),
             )
             for case in cases
         ]
@@ -175,6 +190,7 @@ def _with_whole(claim: Claim, cases: list[CaseOutcome]) -> list[CaseOutcome]:
         outcome=together(cases, claim.cases),
         evidence=f"{len(cases)} cases: {format_outcomes(counts)}",
         fragile=f"in {', '.join(fragile)}" if fragile else "",
+        horizon=of_all(cases, claim.cases),
     )
     return [whole, *cases]
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedatlas.evaluation.evidence import MARKS, capital, in_full, in_short
+from fedatlas.evaluation.horizon import from_text, in_words
 from fedatlas.evaluation.verdicts import (
     CORRECTION,
     Verdict,
@@ -115,6 +116,32 @@ def scale_svg() -> str:
     return _svg("scale", 36, words, f'<path d="M0 18H{WIDTH}{path}"/>{"".join(texts)}')
 
 
+def strip_svg(horizon: str) -> str:
+    """The strip of outcomes along budgets or targets as SVG, and its words; empty of none.
+
+    Cells go from a small budget or an easy target on; each has its outcome's mark and colour, and
+    what the claim declares has a bar below.
+    """
+    of, parts = from_text(horizon)
+    cells = [(outcome, scale) for outcome, scales in parts for scale in scales]
+    if not cells:
+        return ""
+    wide, drawn = WIDTH / len(cells), ""
+    for place, (outcome, scale) in enumerate(cells):
+        x = round(place * wide, 1)
+        drawn += (
+            f'<g class="{_class(outcome)}"><title>{scale} times the {of}: {outcome}</title>'
+            f'<rect x="{x:g}" width="{wide - 1:g}" height="15"/>'
+            f'<text x="{x + wide / 2:g}" y="12" text-anchor="middle">{MARKS[outcome]}</text></g>'
+        )
+        if scale == "1":
+            drawn += f'<path d="M{x:g} 17.5h{wide - 1:g}"/>'
+    words = in_words(horizon)
+    return _svg("strip", 19, f"Along the {of}: {words}", drawn) + (
+        f"<span>{html.escape(words)}</span>" if len(parts) > 1 else ""
+    )
+
+
 def _svg(name: str, height: int, words: str, content: str) -> str:
     words = html.escape(words)
     return (
@@ -134,6 +161,10 @@ STYLE = """
 .interval .bar { stroke: currentColor; stroke-width: 2; }
 .interval .arrow, .interval .dot { fill: currentColor; }
 .interval .mark { stroke: currentColor; stroke-width: 1.3; }
+.strip { display: block; width: 220px; height: 19px; margin-top: .3rem; }
+.strip rect { fill: currentColor; fill-opacity: .16; }
+.strip text { fill: currentColor; font-size: 11px; }
+.strip path { stroke: currentColor; stroke-width: 2; fill: none; }
 """
 #: What the parts of a drawing are, for readers.
 KEY = (
@@ -145,6 +176,14 @@ KEY = (
     "logarithmic further out, with ticks at 10 and 100 times the smallest effect. Without a band a "
     "published number is compared: the line is the printed number, the dot ours, and the bar the "
     "prediction interval of their difference, on a scale of its own."
+)
+#: What strips are, for readers.
+STRIP_KEY = (
+    "The strip below a drawing says how the claim comes out at ten shares of its budget, from 4 % "
+    "to all, each 1.4 times the one before; or at ten targets, from 243 times the declared one to "
+    "an eightieth of it, each a third of the one before. The bar marks what the claim declares. A "
+    "verdict is fragile where half the budget or more, or a target within a factor of three, "
+    "gives another outcome."
 )
 
 
@@ -197,6 +236,7 @@ most of them.</p>
 {outcomes}
 </dl>
 <p><i>Fragile</i> is what another target or another budget would turn. {key}</p>
+<p>{strip_key}</p>
 <h2>How many came out how</h2>
 <p>{correction}</p>
 <div class="frame"><table class="tally"><thead><tr><th scope="col">Paper</th>{heads}</tr></thead>
@@ -231,6 +271,7 @@ def verdicts_to_html(verdicts: Sequence[Verdict]) -> str:
         summary=html.escape(capital(verdict_summary(verdicts))),
         outcomes=outcomes_html(),
         key=html.escape(KEY),
+        strip_key=html.escape(STRIP_KEY),
         correction=html.escape(CORRECTION),
         heads="".join(f'<th scope="col">{name}</th>' for name in heads),
         tallies="\n".join(
@@ -276,11 +317,16 @@ def _rows(whole: Verdict, cases: Sequence[Verdict]) -> str:
 
 
 def _cells(about: str, verdict: Verdict) -> str:
-    notes = [would_decide(verdict), f"fragile: {verdict.fragile}" if verdict.fragile else ""]
+    notes = [
+        would_decide(verdict),
+        f"fragile: {verdict.fragile}" if verdict.fragile else "",
+        f"by configurations tried: {verdict.tries}" if verdict.tries else "",
+    ]
     told = "".join(f"<span>{html.escape(note)}</span>" for note in notes if note)
     effect = ""
     if verdict.effect:
         effect = f"{to_svg(verdict.effect)}<span>{html.escape(in_short(verdict.effect))}</span>"
+    effect += strip_svg(verdict.horizon)
     outcome = f"{MARKS[verdict.outcome]} {html.escape(verdict.outcome)}"
     return (
         f"<td>{about}</td>"

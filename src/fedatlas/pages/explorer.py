@@ -24,6 +24,7 @@ from plotly.offline import get_plotlyjs
 from scipy.special import stdtrit
 
 from fedatlas.evaluation.evidence import MARKS, in_full
+from fedatlas.evaluation.horizon import in_words
 from fedatlas.evaluation.levels import (
     cost_axis,
     diverged,
@@ -260,6 +261,7 @@ def _told(verdict: Verdict) -> dict[str, Any]:
         "experiment": verdict.claim.split("/", 1)[0],
         **{name: getattr(verdict, name) for name in declared},
         "fragile": verdict.fragile,
+        "horizon": in_words(verdict.horizon),
         "decides": would_decide(verdict),
         "effect": in_full(verdict.effect) if verdict.effect else "",
         "drawing": drawing(verdict.effect) if verdict.effect else None,

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.evidence import MARKS, capital, format_outcomes, in_short
 from fedatlas.evaluation.tables import read_rows
+from fedatlas.evaluation.tuning import told_of
 from fedatlas.evaluation.verdicts import (
     CORRECTION,
     OF_NO_PAPER,
@@ -31,7 +32,7 @@ from fedatlas.plan.build import build_plan
 from fedatlas.plan.places import shipped_configuration
 from fedatlas.schema.claims import OUTCOMES
 from fedatlas.schema.models import read_json
-from fedatlas.schema.papers import Paper
+from fedatlas.schema.papers import OURS, Paper
 
 _OPENING = """
 What a claim says is compared seed by seed: the interval of the median difference is held
@@ -118,6 +119,9 @@ def _overview(
     )
     yield paragraph(_OPENING)
     yield "\n".join(item(f"*{kind}*: {text(means)}.") for kind, means in OUTCOMES.items())
+    tried = {whose: told_of([own.tries for own in of]) for whose, of in _tuned(every).items()}
+    if told := [f"{whose}, {words}" for whose, words in tried.items() if words]:
+        yield paragraph(f"Tuning is a cost: {'; '.join(told)}.")
     rows = [
         [_heading(scope), str(len(own)), str(len(scope.others))]
         for scope in scopes
@@ -133,6 +137,11 @@ def _overview(
         heads, rows = tally_table(tallies)
         yield paragraph(CORRECTION)
         yield table(("whose", *heads), rows, numbers=range(1, len(heads) + 1))
+
+
+def _tuned(verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
+    """Verdicts of all experiments, and those of experiments that belong to no single paper."""
+    return {"in all": [*verdicts], "across papers": [v for v in verdicts if v.paper == OURS]}
 
 
 def _heading(scope: PaperScope) -> str:

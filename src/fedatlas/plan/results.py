@@ -116,20 +116,26 @@ def keys_spec(plan: Plan, name: str, *declared: str, **more: object) -> dict[str
 def selection_spec(plan: Plan, name: str) -> dict[str, Any]:
     """How points are chosen, which runs are tuned elsewhere, and what a file says of all."""
     experiment = plan.experiments[name]
-    tuned = {
+    heading = {"paper", "title", "source", "notes", "dataset", "runs_of"}
+    said = experiment.model_dump(mode="json", include=heading, exclude_none=True)
+    own = {"heading": said | {"experiment": name}, "titles": plan.run_titles(name)}
+    return keys_spec(plan, name, "selection", tuned=tuned_runs(plan, name), **own)
+
+
+def tuned_runs(plan: Plan, name: str) -> dict[str, Any]:
+    """The runs that are tuned in another experiment, with that and the keys that they declare."""
+    experiment = plan.experiments[name]
+    return {
         run: {"experiment": each.tuned_in, "declared": [*each.hyper_parameters, *each.grid]}
         for run, each in experiment.runs.items()
         if each.tuned_in and experiment.trained
     }
-    heading = {"paper", "title", "source", "notes", "dataset", "runs_of"}
-    said = experiment.model_dump(mode="json", include=heading, exclude_none=True)
-    own = {"heading": said | {"experiment": name}, "titles": plan.run_titles(name)}
-    return keys_spec(plan, name, "selection", tuned=tuned, **own)
 
 
 def claims_spec(plan: Plan, name: str) -> dict[str, Any]:
     """What verdicts depend on besides traces and the selection."""
-    return keys_spec(plan, name, "paper", "claims", "seeds_added", experiment=name)
+    tuned = tuned_runs(plan, name)
+    return keys_spec(plan, name, "paper", "claims", "seeds_added", experiment=name, tuned=tuned)
 
 
 def figure_spec(plan: Plan, name: str) -> dict[str, Any]:

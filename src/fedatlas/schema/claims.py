@@ -89,7 +89,9 @@ class Effect:
 class CaseOutcome:
     """The outcome of one case of a claim.
 
-    fragile: where another target or budget gives another outcome, in words.
+    fragile: where a target or budget near the declared one gives another outcome, in words.
+    horizon: the outcomes at other budgets or targets, where there are any. tries: how tuned runs
+    compare by the number of configurations that were tried, in words.
     """
 
     case: str
@@ -97,6 +99,25 @@ class CaseOutcome:
     evidence: str
     effect: Effect | None = None
     fragile: str = ""
+    horizon: "Strip | None" = None
+    tries: str = ""
+
+
+@dataclass(frozen=True)
+class Strip:
+    """How a case comes out along a row of budgets or targets.
+
+    of: what is scaled. cells: scales, from a small budget or an easy target on, and the outcome
+    at each; 1 is the declared budget or target.
+    """
+
+    of: Literal["budget", "target"]
+    cells: tuple[tuple[float, CaseOutcome], ...]
+
+    @property
+    def scales(self) -> tuple[float, ...]:
+        """The scales alone."""
+        return tuple(scale for scale, _ in self.cells)
 
 
 @dataclass(frozen=True)

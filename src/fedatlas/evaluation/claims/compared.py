@@ -10,13 +10,12 @@ from pydantic import Field, PositiveFloat, model_validator
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparison import Direction
+from fedatlas.evaluation.horizon import BUDGETS, TARGETS, Row, along
 from fedatlas.evaluation.levels import Trace, common_budget, log_target
 from fedatlas.evaluation.quantities import (
     COUNTING_DIFFERENCE,
     EFFECT_KEYS,
-    FACTORS,
     RELATIONS,
-    SHARES,
     WINDOW,
     EffectTest,
     Measured,
@@ -27,7 +26,6 @@ from fedatlas.evaluation.quantities import (
     format_ends,
     format_loss,
     losses_of,
-    robustly,
     shared_range,
     to_target,
 )
@@ -139,8 +137,8 @@ class ComparisonTest(EffectTest):
         return RELATIONS[self.relation][1] if self.unit == "decades" else COUNTING_DIFFERENCE
 
     @property
-    def scales(self) -> Mapping[str, float]:
-        return FACTORS if self.quantity == "cost" else SHARES
+    def row(self) -> Row | None:
+        return TARGETS if self.quantity == "cost" else BUDGETS
 
     @model_validator(mode="after")
     def _can_be_compared(self) -> Self:
@@ -166,6 +164,16 @@ class ComparisonTest(EffectTest):
                 traces = results.at(pair.items())
                 yield self._case(results, f"effective step {step:g}", pair, traces, self.runs)
 
+    @property
+    def duels(self) -> Mapping[str, tuple[str, str]]:
+        tuned = self.against == "second" and self.for_each == "selected"
+        return {"": (self.first, self.second)} if tuned else {}
+
+    def duel(
+        self, results: Results, names: tuple[str, str], traces: Sequence[Trace]
+    ) -> CaseOutcome:
+        return next(self._compared(results, traces, names, 1.0))
+
     def at_scale(self, results: Results, scale: float) -> Iterator[CaseOutcome]:
         yield from self._compared(results, results.selected(*self.runs), self.runs, scale)
 
@@ -179,7 +187,7 @@ class ComparisonTest(EffectTest):
     ) -> CaseOutcome:
         """A case at declared points of runs."""
         judge = partial(self._compared, results, traces, names)
-        (found,) = robustly(judge, self.scales)
+        (found,) = along(judge, self.row)
         return replace(results.at_points(found, points), case=case)
 
     def _compared(

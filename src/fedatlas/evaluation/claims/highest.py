@@ -10,10 +10,10 @@ from pydantic import Field, model_validator
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparison import together
 from fedatlas.evaluation.evidence import format_cost
+from fedatlas.evaluation.horizon import BUDGETS, Row
 from fedatlas.evaluation.levels import Trace, column
 from fedatlas.evaluation.quantities import (
     EFFECT_KEYS,
-    SHARES,
     WINDOW,
     EffectTest,
     Measured,
@@ -25,7 +25,7 @@ from fedatlas.evaluation.quantities import (
     lost_apart,
     shared_range,
 )
-from fedatlas.evaluation.results import Results
+from fedatlas.evaluation.results import NotTestableError, Results
 from fedatlas.schema.claims import CaseOutcome, Kind
 from fedatlas.schema.models import Model
 from fedatlas.schema.quantities import Cost, LargerIsBetter
@@ -116,8 +116,8 @@ class HighestTest(EffectTest):
         return self
 
     @property
-    def scales(self) -> Mapping[str, float]:
-        return SHARES
+    def row(self) -> Row | None:
+        return BUDGETS
 
     def judge(self, results: Results) -> Iterator[CaseOutcome]:
         if not self.graphs:
@@ -130,6 +130,16 @@ class HighestTest(EffectTest):
             yield replace(whole, case=f"over {name}", evidence=evidence)
             if len(cases) > 1:
                 yield from (replace(case, case=f"over {name}, {case.case}") for case in cases)
+
+    @property
+    def duels(self) -> Mapping[str, tuple[str, str]]:
+        return {f"against {rival}": (self.run, rival) for rival in self.among}
+
+    def duel(
+        self, results: Results, names: tuple[str, str], traces: Sequence[Trace]
+    ) -> CaseOutcome:
+        (found,) = self._measured(traces[0], traces[1:], 1.0)
+        return self._against(results, names[1], traces, found)
 
     def at_scale(self, results: Results, scale: float) -> Iterator[CaseOutcome]:
         """All rivals together, then each."""
@@ -200,6 +210,8 @@ def _least_lead(
     if not np.array_equal(rounds, column(second, "round")[0]):
         raise FedatlasError("each_record_from: runs must be recorded at the same rounds")
     judged = (rounds >= start) & (rounds <= end)
+    if not judged.any():
+        raise NotTestableError(f"no record from {start:.4g} to {end:.4g} rounds")
     ours, theirs = (losses_of(trace, measurement)[:, judged] for trace in (first, second))
     least = np.argmin(np.nan_to_num(theirs - ours, nan=np.inf), axis=1)[:, None]
     own, other = (np.take_along_axis(values, least, axis=1)[:, 0] for values in (ours, theirs))

@@ -10,9 +10,9 @@ from pydantic import PositiveFloat, model_validator
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparison import advantages
 from fedatlas.evaluation.evidence import counts, format_effect
+from fedatlas.evaluation.horizon import BUDGETS, Row
 from fedatlas.evaluation.quantities import (
     EFFECT_KEYS,
-    SHARES,
     WINDOW,
     EffectTest,
     Measured,
@@ -73,8 +73,8 @@ class LeadTest(EffectTest):
         return self.costs is not None
 
     @property
-    def scales(self) -> Mapping[str, float]:
-        return SHARES
+    def row(self) -> Row | None:
+        return BUDGETS
 
     @model_validator(mode="after")
     def _costs_differ(self) -> Self:

@@ -18,6 +18,7 @@ from fedatlas.evaluation.evidence import (
     target_name,
     unit_of,
 )
+from fedatlas.evaluation.horizon import BUDGETS, TARGETS, Row
 from fedatlas.evaluation.levels import (
     Crossings,
     Trace,
@@ -35,8 +36,6 @@ from fedatlas.evaluation.levels import (
 from fedatlas.evaluation.quantities import (
     EFFECT_KEYS,
     EPSILON,
-    FACTORS,
-    SHARES,
     WINDOW,
     EffectTest,
     Window,
@@ -193,8 +192,8 @@ class SlopeTest(EffectTest):
         return self.default_effect
 
     @property
-    def scales(self) -> Mapping[str, float]:
-        return {"cost": FACTORS, "error": SHARES, "level": {}}[self.quantity]
+    def row(self) -> Row | None:
+        return {"cost": TARGETS, "error": BUDGETS, "level": None}[self.quantity]
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
@@ -368,6 +367,8 @@ class SlopeTest(EffectTest):
         assert self.size is not None and self.power is not None
         power = self.power
         traces = [until(trace, share) for trace in results.selected(*self.series)]
+        if any(trace.sizes["record"] < 2 for trace in traces):
+            raise NotTestableError("no record by then but the start")
         sizes, errors = sizes_of(traces, self.size), self._errors(traces)
         of = f"mean square of {self.measurement}" if self.averaged else self.measurement
         told = f"{of}: {_listed([f'{self.size} = {size:g}' for size in sizes], errors)}"

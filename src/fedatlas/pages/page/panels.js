@@ -244,7 +244,11 @@ function inWords(text, keys) {
 
 // A claim or a case: its outcome, then what it says and why. about: its name and source.
 function verdictItem(verdict, about, { marks, keys }) {
-  const notes = [verdict.decides, verdict.fragile && `fragile: ${verdict.fragile}`].filter(Boolean);
+  const notes = [
+    verdict.decides,
+    verdict.fragile && `fragile: ${verdict.fragile}`,
+    verdict.horizon.includes(",") && `by budget or target: ${verdict.horizon}`,
+  ].filter(Boolean);
   const outcome = element(
     "div",
     { className: `outcome ${className(verdict.outcome)}` },

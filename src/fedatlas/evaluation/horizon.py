@@ -1,0 +1,142 @@
+"""Horizons: how a claim comes out along a row of budgets, or of targets.
+
+A verdict holds for one budget or one target. The strip of its outcomes shows where it changes, and
+to what; that a verdict is fragile is read off it.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+from fedatlas.evaluation.comparison import together
+from fedatlas.evaluation.results import NotTestableError
+from fedatlas.schema.claims import SILENT, CaseOutcome, Outcome, Quantifier, Strip
+
+
+class Row(NamedTuple):
+    """The scales of a budget or a target at which claims are judged.
+
+    scales: from a small budget, or an easy target, on; 1 is what the claim declares. near: from
+    which to which scale another outcome makes a verdict fragile.
+    """
+
+    of: Literal["budget", "target"]
+    scales: tuple[float, ...]
+    near: tuple[float, float]
+
+
+#: Shares of a budget, each 1/√2 of the next, and multiples of a target, each a third of the last.
+BUDGETS = Row("budget", tuple(2.0 ** (-k / 2) for k in range(9, -1, -1)), (0.5, 1.0))
+TARGETS = Row("target", tuple(3.0**k for k in range(5, -5, -1)), (1 / 3, 3.0))
+
+
+def along(judge: Callable[[float], Iterable[CaseOutcome]], row: Row | None) -> list[CaseOutcome]:
+    """The cases at scale 1, each with its strip along the row, if there is one.
+
+    judge: from a scale of the budget or of the target. Where these data cannot speak there is one
+    case for all.
+    """
+
+    def tested(scale: float) -> list[CaseOutcome]:
+        try:
+            return list(judge(scale))
+        except NotTestableError as why:
+            return [CaseOutcome("", "not testable", str(why))]
+
+    cases = tested(1.0)
+    if row is None:
+        return cases
+    found = {scale: cases if scale == 1 else tested(scale) for scale in row.scales}
+    strips = (
+        Strip(
+            row.of,
+            tuple((scale, own[min(place, len(own) - 1)]) for scale, own in found.items()),
+        )
+        for place in range(len(cases))
+    )
+    return [
+        replace(case, horizon=strip, fragile=_fragile(case.outcome, strip, row.near))
+        for case, strip in zip(cases, strips, strict=True)
+    ]
+
+
+def _fragile(outcome: Outcome, strip: Strip, near: tuple[float, float]) -> str:
+    """Other outcomes near the declared budget or target, and where; empty if there are none."""
+    return ", ".join(
+        f"{cell.outcome} at {_place(strip.of, scale)}"
+        for scale, cell in strip.cells
+        if near[0] <= scale * (1 + 1e-9) and scale <= near[1] * (1 + 1e-9)
+        if cell.outcome not in (outcome, *SILENT)
+    )
+
+
+def of_all(cases: Sequence[CaseOutcome], quantifier: Quantifier) -> Strip | None:
+    """The strip of a claim from those of its cases; None unless all have the same scales."""
+    strips = [case.horizon for case in cases]
+    first = strips[0]
+    if first is None or any(
+        other is None or (other.of, other.scales) != (first.of, first.scales) for other in strips
+    ):
+        return None
+    columns = zip(*(strip.cells for strip in strips if strip), strict=True)
+    return Strip(
+        first.of,
+        tuple(
+            (column[0][0], CaseOutcome("", together([cell for _, cell in column], quantifier), ""))
+            for column in columns
+        ),
+    )
+
+
+def to_text(strip: Strip | None) -> str:
+    """A strip as tables keep it: outcomes in order, each with its scales; empty without one."""
+    if strip is None:
+        return ""
+    told: list[tuple[str, list[str]]] = []
+    for scale, cell in strip.cells:
+        if not told or told[-1][0] != cell.outcome:
+            told.append((cell.outcome, []))
+        told[-1][1].append(f"{scale:.3g}")
+    parts = "; ".join(f"{outcome} at {', '.join(scales)}" for outcome, scales in told)
+    return f"{strip.of}: {parts}"
+
+
+def from_text(text: str) -> tuple[str, list[tuple[str, list[str]]]]:
+    """What is scaled, and outcomes with their scales, as `to_text` wrote them; empty of none."""
+    of, _, parts = text.partition(": ")
+    found = [part.partition(" at ") for part in parts.split("; ") if part]
+    return of, [(outcome, scales.split(", ")) for outcome, _, scales in found]
+
+
+def in_words(text: str) -> str:
+    """Where a strip changes, and to what; empty of none."""
+    of, parts = from_text(text)
+    told = []
+    for place, (outcome, scales) in enumerate(parts):
+        last = float(scales[-1])
+        where = _place(of, last) if place < len(parts) - 1 else ""
+        told.append(f"{outcome} {'up' if of == 'budget' else 'down'} to {where}")
+    if not parts:
+        return ""
+    told[-1] = f"{'then ' if len(parts) > 1 else ''}{parts[-1][0]}"
+    return ", ".join(told)
+
+
+def _place(of: str, scale: float) -> str:
+    """A scale in words."""
+    named = _NAMED.get(f"{of} {scale:.3g}")
+    if named:
+        return named
+    return f"{scale:.2g} of the budget" if of == "budget" else f"{scale:.3g} times the target"
+
+
+_NAMED = {
+    "budget 0.5": "half the budget",
+    "budget 0.25": "a quarter of the budget",
+    "budget 0.125": "an eighth of the budget",
+    "budget 1": "all of the budget",
+    "target 1": "the target",
+    "target 3": "three times the target",
+    "target 0.333": "a third of the target",
+    "target 0.111": "a ninth of the target",
+}

@@ -1,0 +1,146 @@
+"""Comparisons by how many configurations were tried, against all subsets counted one by one."""
+
+from collections import Counter
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from fedatlas.evaluation.results import Results
+from fedatlas.evaluation.selection import choices, select
+from fedatlas.evaluation.tuning import (
+    band_of_best,
+    chances,
+    ends,
+    expected_best,
+    grids_of,
+    ranked,
+    told_of,
+)
+from fedatlas.evaluation.verdicts import judge
+from fedatlas.schema.claims import Claim
+from fedatlas.schema.runs import Selection
+from judging import verdict
+from trace_factory import auroc_trace
+
+SPREAD = np.linspace(-0.003, 0.003, 6)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 7])
+def test_chances_expectation_and_band_are_those_of_all_subsets(size: int):
+    """Values are in the order of ranks, and need not fall with them."""
+    values = np.random.default_rng(size).normal(size=size).round(3)
+    lows, highs = band_of_best(values, 0.8)
+    for tries in range(1, size + 1):
+        kept = [values[min(subset)] for subset in combinations(range(size), tries)]
+        assert expected_best(values)[tries - 1] == pytest.approx(np.mean(kept), rel=1e-12)
+        by_rank = Counter(min(subset) for subset in combinations(range(size), tries))
+        counted = [by_rank[rank] / len(kept) for rank in range(size)]
+        np.testing.assert_allclose(chances(size)[tries - 1], counted, rtol=1e-12)
+        kept.sort()
+        for quantile, found in ((0.1, lows), (0.9, highs)):
+            enough = next(
+                value for place, value in enumerate(kept, 1) if place >= quantile * len(kept) - 1e-9
+            )
+            assert found[tries - 1] == enough
+
+
+def test_what_was_lost_is_infinite_until_it_cannot_be_all_that_was_drawn():
+    values = np.array([1.0, 3.0, np.inf, np.inf])
+    found = expected_best(values)
+    # Three tries of four hold one of the first two: 1 in three of four subsets, else 3.
+    np.testing.assert_allclose(found, [np.inf, np.inf, 1.5, 1.0])
+
+
+def a_run(name: str, ends: dict[str, tuple[float, float]]) -> dict[str, object]:
+    """Point → trace that ends so on training rows, by which points are chosen, and on test rows."""
+    found = {}
+    for point, (train, test) in ends.items():
+        rise = np.linspace(0.5, 1.0, 11)[None, :]
+        trace = auroc_trace(0.5 + (test - 0.5 + SPREAD[:, None]) * (2 * rise - 1), run=name)
+        trace["train_auroc"] = trace["test_auroc"] * 0 + 0.5 + (train - 0.5) * (2 * rise - 1)
+        found[point] = trace.assign_attrs(point=point)
+    return found
+
+
+def judged(first: dict[str, object], second: dict[str, object], **shared: str):
+    traces = {"a": first, "b": second}
+    record = select(traces, Selection(measurement="train_auroc", window=0.1, shared=shared))
+    claim = {"kind": "better_final", "first": "a", "second": "b", "measurement": "test_auroc"}
+    results = Results(
+        traces,
+        choices(record),
+        selected_by="train_auroc",
+        grids=grids_of(record, traces, "here", {}, []),
+    )
+    stated = {"id": "c", "source": "Table 1", "statement": "a is better", "test": claim}
+    return judge("here", "paper", [Claim.model_validate(stated)], results)[0], claim
+
+
+FIRST = {"p": (0.9, 0.9), "q": (0.8, 0.62), "r": (0.7, 0.6)}
+SECOND = {"s": (0.9, 0.8), "t": (0.6, 0.65)}
+
+
+def test_outcomes_by_tries_are_those_of_all_pairs_of_draws():
+    first, second = a_run("a", FIRST), a_run("b", SECOND)
+    found, claim = judged(first, second)
+
+    def outcome(own: str, other: str) -> str:
+        return verdict(claim, selected_by="train_auroc", a=first[own], b=second[other]).outcome
+
+    counted = []
+    for tries in (1, 2, 3):
+        draws = [
+            outcome(own[0], other[0])  # points stand in the order of their scores
+            for own in combinations(FIRST, tries)
+            for other in combinations(SECOND, min(tries, 2))
+        ]
+        counted.append({one: draws.count(one) / len(draws) for one in draws})
+    assert counted[0]["contradicted"] == pytest.approx(2 / 3)
+    assert counted[1] == {"reproduced": pytest.approx(2 / 3), "contradicted": pytest.approx(1 / 3)}
+    assert found.outcome == "reproduced" and counted[2] == {"reproduced": 1.0}
+    assert found.tries == (
+        "1 try: contradicted in 0.67 of draws; 2 to 3 tries: reproduced in 0.67 to 1 of draws"
+    )
+    assert ends(found.tries) == ("contradicted", "reproduced", 3)
+
+
+def test_runs_that_share_a_choice_are_drawn_together():
+    """b follows a's choice: p with s, q with t, never p with t."""
+    first = a_run("a", {"s": (0.9, 0.9), "t": (0.6, 0.7)})
+    found, _ = judged(first, a_run("b", SECOND), b="a")
+    assert found.tries == "1 to 2 tries: reproduced in 1 of draws"
+    crossed = a_run("a", {"s": (0.9, 0.9), "t": (0.6, 0.7)})
+    apart, _ = judged(crossed, a_run("b", SECOND))
+    assert apart.tries == "1 to 2 tries: reproduced in 0.75 to 1 of draws"
+
+
+def test_a_run_without_a_grid_has_no_cost_of_tuning():
+    one = {"p": (0.9, 0.9)}
+    found, _ = judged(a_run("a", one), a_run("b", {"s": (0.9, 0.8)}))
+    assert found.tries == ""
+
+
+def test_ranks_follow_the_choice_of_points():
+    def candidate(point: str, score: float | None, *scores: float | None) -> dict[str, object]:
+        return {"point": point, "score": score, "scores_by_seed": list(scores)}
+
+    tried = [
+        candidate("lossy", 0.1, 0.1, None),
+        candidate("second", 0.3, 0.3, 0.3),
+        candidate("first", 0.2, 0.2, 0.2),
+        candidate("lost", None, None, None),
+        candidate("tie", 0.3, 0.3, 0.3),
+    ]
+    order = [one["point"] for one in ranked(tried)]
+    assert order == ["first", "second", "tie", "lossy", "lost"]
+
+
+def test_the_summary_counts_what_another_number_of_tries_turns():
+    turned = "1 try: contradicted in 0.67 of draws; 2 to 3 tries: reproduced in 0.67 to 1 of draws"
+    same = "1 to 16 tries: undecided in 0.5 to 1 of draws (by the typical one of 3 seeds)"
+    assert told_of(["", turned, same]) == (
+        "1 of 2 comparisons of tuned runs come out otherwise with one try of each grid than with "
+        "all of its 3 to 16"
+    )
+    assert told_of([""]) == ""
