@@ -23,9 +23,10 @@ def covered(claim: Claim, results: Results) -> Iterator[CaseOutcome]:
         if not outside:
             yield case
             continue
+        case = replace(case, fragile="", horizon=None, tries="")
         effect = case.effect and replace(case.effect, p=None, needed=None)
         evidence = f"{outside}; beyond it: {case.evidence}"
-        yield replace(case, outcome="not covered", evidence=evidence, effect=effect, fragile="")
+        yield replace(case, outcome="not covered", evidence=evidence, effect=effect)
 
 
 def _outside(theorem: str, claim: Claim, results: Results) -> str:
