@@ -247,7 +247,7 @@ def test_a_kind_has_its_keys_only_and_comes_back_from_its_dump(kind):
 def test_order_carries_the_claim_and_readable_numbers():
     found = verdict(order("faster"), a=levels_trace(0.02 * SIX), b=levels_trace(0.2 * SIX))
     assert (found.claim, found.case, found.paper) == ("paper-figure/claim", "", "paper")
-    assert (found.source, found.statement, found.question) == ("Figure 1", "It holds.", "paper")
+    assert (found.source, found.statement, found.question) == ("Figure 1", "It holds.", "ours")
     assert found.evidence == (
         "gradient_norm by 200 rounds: a 0.02, b 0.2; about a tenth of the gradient_norm "
         "(0.1 to 0.1); a factor of 1.05 counts; not tuned"

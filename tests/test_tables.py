@@ -29,7 +29,9 @@ NAN = np.nan
 
 
 def a_verdict(outcome: str = "reproduced", text: str = "plain", case: str = "") -> Verdict:
-    texts = dict.fromkeys(("claim", "paper", "source", "statement", "question", "evidence"), text)
+    texts = dict.fromkeys(
+        ("claim", "paper", "source", "statement", "sentence", "question", "evidence"), text
+    )
     return Verdict(case=case, outcome=outcome, fragile=text, **texts)
 
 
@@ -135,7 +137,8 @@ def test_no_verdict_leaves_the_header(tmp_path: Path):
     path = tmp_path / "claims.csv"
     path.write_text(verdicts_to_csv([]))
     assert path.read_text() == (
-        "claim,case,paper,source,statement,question,outcome,evidence,fragile,cases,horizon,tries,"
+        "claim,case,paper,source,statement,sentence,question,outcome,evidence,"
+        "fragile,cases,horizon,tries,"
         "estimate,low,high,smallest,unit,seeds,published,needed,p,repeats,seeds_added\n"
     )
     assert read_verdicts(path) == []
