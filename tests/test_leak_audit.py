@@ -1,6 +1,7 @@
 """What passive parties of VFB² learn: labels from ϑ, margins from ϑ, shares by collusion."""
 
 from math import comb, sqrt
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -39,7 +40,7 @@ def zero_margin(loss: Loss, labels: np.ndarray) -> np.ndarray:
     return derivatives(loss, np.zeros(len(labels)), labels)
 
 
-@pytest.mark.parametrize("loss", Loss)
+@pytest.mark.parametrize("loss", [Loss.SQUARE, Loss.ROBUST, Loss.LOGISTIC])
 def test_derivatives_are_those_that_training_sends(loss: Loss):
     margins, labels = random_margins(20)[:500], random_signs()[:500]
     if loss is not Loss.LOGISTIC:
@@ -49,6 +50,12 @@ def test_derivatives_are_those_that_training_sends(loss: Loss):
         formulas.loss_derivative.py_func(code, z, y) for z, y in zip(margins, labels, strict=True)
     ]
     np.testing.assert_allclose(derivatives(loss, margins, labels), trained, rtol=1e-14, atol=0)
+
+
+def test_a_loss_that_no_attack_knows_is_refused_and_not_taken_for_another():
+    unknown = SimpleNamespace(name="HUBER")
+    with pytest.raises(FedatlasError, match="HUBER"):
+        derivatives(unknown, np.zeros(1), np.ones(1))
 
 
 # --- the sign of ϑ ---

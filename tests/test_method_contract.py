@@ -1,14 +1,17 @@
 """What every method keeps to: runs go on where they were killed, seeds decide, rounds are pure."""
 
+import sys
 from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 
+import fedatlas.federations
 from fedatlas.algorithms import algorithm_names, build_algorithm
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.context import FederationContext
+from fedatlas.schema.federation import federations
 from fedatlas.schema.quantities import COSTS, MEASUREMENTS
 from fedatlas.training.loop import train
 from fedatlas.training.states import state_arrays
@@ -32,6 +35,23 @@ every_method = pytest.mark.parametrize("algorithm", SMALL)
 
 def test_every_method_is_here():
     assert sorted(SMALL) == algorithm_names()
+
+
+def test_two_federations_for_the_same_runs_are_refused(tmp_path, monkeypatch):
+    (tmp_path / "relay").mkdir()
+    (tmp_path / "relay" / "__init__.py").write_text(
+        "from fedatlas.federations.horizontal import Horizontal\n\n\nclass Relay(Horizontal): ...\n"
+    )
+    package, folders = fedatlas.federations, [*fedatlas.federations.__path__, str(tmp_path)]
+    monkeypatch.setattr(package, "__path__", folders)
+    monkeypatch.setattr(package.__spec__, "submodule_search_locations", folders)
+    federations.cache_clear()
+    try:
+        with pytest.raises(FedatlasError, match="'horizontal' and 'relay'"):
+            federations()
+    finally:
+        federations.cache_clear()
+        sys.modules.pop("fedatlas.federations.relay", None)
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,13 @@
 """The reference of methods: source, algorithm, hyper-parameters, what is ours; from docstrings."""
 
 import re
+import sys
 from collections.abc import Iterator
 
 from fedatlas.algorithms import algorithm_class, algorithm_names
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.markdown import code, table, text
+from fedatlas.schema.federation import Federation, federations
 from fedatlas.schema.models import Model
 from making.configuration import (
     as_markdown,
@@ -18,13 +20,6 @@ from making.configuration import (
 )
 from making.described import described, models_in
 
-_SETTINGS = {
-    "horizontal": "Clients around a server",
-    "min_max": "Clients around a server, min–max problems",
-    "decentralised": "Agents on graphs",
-    "vertical": "Parties with columns",
-    "tiered": "Silos with clients",
-}
 _OPENING = """
 Each method is one file, in the letters of its paper. *Source* says what was followed, and what a
 paper leaves open as our choice. [Adding a method](../adding/method.md) shows how to write one,
@@ -36,13 +31,21 @@ def page() -> str:
     """The page in Markdown, for the folder docs/reference."""
     parts: list[str] = ["# Methods", _OPENING.strip()]
     seen: set[type[Model]] = set()
-    for setting, heading in _SETTINGS.items():
-        parts.append(f"## {heading}")
-        for name in algorithm_names():
-            if algorithm_class(name).federation.name == setting:
-                parts += _method(name)
-                parts += _values(name, seen)
+    every = {name: algorithm_class(name).federation for name in algorithm_names()}
+    for federation in federations():
+        named = [name for name, own in every.items() if own is federation]
+        if named:
+            parts.append(f"## {_heading(federation)}")
+        for name in named:
+            parts += _method(name)
+            parts += _values(name, seen)
     return "\n\n".join(parts) + "\n"
+
+
+def _heading(federation: type[Federation]) -> str:
+    """Who holds what: the first line of the folder's docstring."""
+    told = sys.modules[federation.__module__].__doc__ or federation.name
+    return told.splitlines()[0].removesuffix(".")
 
 
 def _values(name: str, seen: set[type[Model]]) -> Iterator[str]:

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
+from fedatlas.errors import FedatlasError
 from fedatlas.schema.models import only_subclass
 from fedatlas.schema.network_model import Backend, NetworkModel
 from fedatlas.schema.objectives import Objective
@@ -197,7 +198,16 @@ def federations() -> tuple[type[Federation], ...]:
     assert package is not None
     folders = package.submodule_search_locations
     found = (module.name for module in pkgutil.iter_modules(folders) if module.ispkg)
-    return tuple(_federation(name) for name in sorted(found))
+    every = tuple(_federation(name) for name in sorted(found))
+    by_runs: dict[tuple[Any, ...], type[Federation]] = {}
+    for each in every:
+        runs = each.partition_kind, each.on_graphs, each.min_max, each.backend
+        if (other := by_runs.setdefault(runs, each)) is not each:
+            raise FedatlasError(
+                f"{_FOLDER}: '{other.name}' and '{each.name}' declare the same runs; give one a "
+                "partition_kind of its own (docs/adding/package.md)"
+            )
+    return every
 
 
 def _federation(name: str) -> type[Federation]:

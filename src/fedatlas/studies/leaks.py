@@ -23,6 +23,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.tables import REFUTED, AttackResult, to_csv
 from fedatlas.federations.vertical.secure_sum import (
     AggregationTree,
@@ -43,12 +44,14 @@ _LABELS_ARE_SAFE = "Theorem 7: it is impossible to exactly infer the labels"
 
 
 def derivatives(loss: Loss, margins: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """ϑ = ∂loss/∂z, which a dominator sends to the other parties."""
+    """ϑ = ∂loss/∂z, which a dominator sends; FedatlasError of a loss that no attack knows."""
     residuals = margins - labels
     if loss is Loss.SQUARE:
         return 2.0 * residuals
     if loss is Loss.ROBUST:
         return residuals / (1.0 + 0.5 * residuals**2)
+    if loss is not Loss.LOGISTIC:
+        raise FedatlasError(f"no attack knows the loss {loss.name}: remove 'audit', or add one")
     with np.errstate(over="ignore"):  # an overflow leaves a zero of the right sign
         return -labels / (1.0 + np.exp(labels * margins))
 

@@ -75,6 +75,8 @@ class HorizontalAlgorithm(Algorithm):
 
     The problem is a HorizontalProblem, the network a StarNetwork; a state has a field `x`, the
     server's model (d,).
+
+    clients_per_round: S, how many take part.
     """
 
     federation: ClassVar[type[Federation]] = Horizontal
