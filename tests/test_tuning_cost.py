@@ -1,15 +1,20 @@
 """Comparisons by how many configurations were tried, against all subsets counted one by one."""
 
+import json
 from collections import Counter
+from functools import partial
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
+from pydantic import TypeAdapter
 
 from fedatlas.evaluation.results import Results
-from fedatlas.evaluation.selection import choices, select
+from fedatlas.evaluation.selection import TunedRun, choices, select
 from fedatlas.evaluation.tuning import (
     band_of_best,
+    by_tries,
     chances,
     ends,
     expected_best,
@@ -18,10 +23,16 @@ from fedatlas.evaluation.tuning import (
     told_of,
 )
 from fedatlas.evaluation.verdicts import judge
-from fedatlas.schema.claims import Claim
+from fedatlas.schema.claims import Claim, ClaimTest
 from fedatlas.schema.runs import Selection
+from fedatlas.store.experiment import (
+    ExperimentHeading,
+    StoredPoint,
+    join_traces,
+    write_experiment,
+)
 from judging import verdict
-from trace_factory import auroc_trace
+from trace_factory import auroc_trace, make_trace
 
 SPREAD = np.linspace(-0.003, 0.003, 6)
 
@@ -140,7 +151,52 @@ def test_the_summary_counts_what_another_number_of_tries_turns():
     turned = "1 try: contradicted in 0.67 of draws; 2 to 3 tries: reproduced in 0.67 to 1 of draws"
     same = "1 to 16 tries: undecided in 0.5 to 1 of draws (by the typical one of 3 seeds)"
     assert told_of(["", turned, same]) == (
-        "1 of 2 comparisons of tuned runs come out otherwise with one try of each grid than with "
-        "all of its 3 to 16"
+        "1 of 2 comparisons of tuned runs come out otherwise after one try of each grid than after "
+        "all 3 to 16 tries"
     )
     assert told_of([""]) == ""
+
+
+def test_a_run_that_is_tuned_elsewhere_is_compared_on_the_seeds_of_that_grid(tmp_path: Path):
+    """Steps of 0.1 and 1 with momentum 0 or 0.9, which the comparing experiment declares."""
+    levels = {(0.1, 0.0): 0.02, (1.0, 0.0): 0.01, (0.1, 0.9): 0.001, (1.0, 0.9): 0.05}
+    traces = {
+        f"{step:g}-{momentum:g}": make_trace(
+            [[1.0, level * spread, level * spread] for spread in (0.9, 1.0, 1.1)],
+            run="a",
+            point=f"{step:g}-{momentum:g}",
+            hyper_parameters={"step_size": step, "momentum": momentum},
+        )
+        for (step, momentum), level in levels.items()
+    }
+    folder = tmp_path / "grid"
+    about = {"paper": "p", "title": "t", "source": "s", "notes": "", "dataset": "d"}
+    stored = [StoredPoint(trace, "A", False) for trace in traces.values()]
+    heading = ExperimentHeading(experiment="grid", **about)
+    write_experiment(join_traces(heading, stored), folder / "traces.nc")
+    record = select({"a": traces}, Selection())
+    (folder / "selection.json").write_text(json.dumps(record))
+    own = make_trace(
+        [[1.0, 0.01, 0.01]] * 6,
+        run="a",
+        point="own",
+        hyper_parameters={"step_size": 1, "momentum": 0},
+    )
+    here = select({"a": {"own": own}}, Selection())
+    tuned = {"a": TunedRun(experiment="grid", declared=frozenset({"momentum"}))}
+    found = grids_of(here, {"a": {"own": own}}, "here", tuned, [folder / "selection.json"])["a"]
+    assert found.source == ("grid", "a")
+    assert [trace.attrs["point"] for trace in found.traces] == ["1-0", "0.1-0"]
+    # Three seeds decide nothing; their typical one says how each draw comes out.
+    rival = make_trace([[1.0, 0.015, 0.015]] * 3, run="b")
+    test = TypeAdapter(ClaimTest).validate_python(
+        {"kind": "order", "first": "a", "second": "b", "relation": "faster"}
+    )
+    results = Results({}, {})
+    told = by_tries(
+        [found, None],
+        [own, rival],
+        partial(test.duel, results, ("a", "b")),
+        test.criterion,
+    )
+    assert told == ("1 to 2 tries: reproduced in 0.5 to 1 of draws (by the typical one of 3 seeds)")

@@ -127,7 +127,7 @@ def by_tries(
 
     grids: of both runs; None: declared. chosen: their traces at the compared configurations. judge:
     compares two traces, by the criterion. The text has, for ranges of numbers of tries, the outcome
-    of most draws and the share of draws that have it.
+    of most draws, of equally many that of better configurations, and the share that has it.
     """
     if not any(grids):
         return ""
@@ -193,7 +193,7 @@ def ends(text: str) -> tuple[str, str, int]:
 
 
 def told_of(texts: Sequence[str]) -> str:
-    """How many comparisons come out otherwise with one try than with all; empty of none."""
+    """How many comparisons come out otherwise after one try than after all; empty of none."""
     found = [ends(text) for text in texts if text]
     if not found:
         return ""
@@ -201,6 +201,6 @@ def told_of(texts: Sequence[str]) -> str:
     most = [tries for _, _, tries in found]
     span = f"{min(most)} to {max(most)}" if min(most) < max(most) else f"{max(most)}"
     return (
-        f"{flips} of {len(found)} comparisons of tuned runs come out otherwise with one try of "
-        f"each grid than with all of its {span}"
+        f"{flips} of {len(found)} comparisons of tuned runs come out otherwise after one try of "
+        f"each grid than after all {span} tries"
     )
