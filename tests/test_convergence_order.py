@@ -57,6 +57,16 @@ SUBLINEAR = {
 }
 
 
+#: Curves that change on the way: what would contradict a claim depends on the budget.
+TURNING = [
+    ("quick first phase of half the decades", 0.0),
+    ("quick first phase of half the decades", 0.1),
+    ("plateau", 0.0),
+    ("early plateau", 0.0),
+    ("early plateau", 0.1),
+]
+
+
 @pytest.mark.parametrize("noise", [0.0, 0.1])
 @pytest.mark.parametrize("name", [*LINEAR, *SUBLINEAR])
 def test_idealised_curves_are_told_apart(name, noise):
@@ -64,6 +74,8 @@ def test_idealised_curves_are_told_apart(name, noise):
     expected = ["reproduced", "contradicted"]
     if name in SUBLINEAR:
         expected.reverse()
+    if (name, noise) in TURNING:
+        expected[expected.index("contradicted")] = "not testable"
     found = [verdict(order(kind), a=trace).outcome for kind in ("linear", "sublinear")]
     assert found == expected
 
@@ -135,6 +147,22 @@ def test_evidence_gives_both_fits_and_the_level_reached():
     assert found.effect.smallest == pytest.approx(np.log10(1.05))
     strict = verdict(order("linear", smallest_effect=1e9), a=curves(-0.5 - 0.06 * TIMES, 0.05))
     assert strict.outcome == "smaller than claimed"
+
+
+def test_a_budget_that_decides_makes_an_order_not_testable():
+    """A quick first phase bends a curve that is an exponential in the limit."""
+    outcomes = {}
+    for epochs in (20, 40, 100):
+        times = np.linspace(0, epochs, 41)
+        levels = np.maximum(-0.5 - 2 * (1 - np.exp(-times / 2)) - 0.1 * times, -9.9)
+        spread = np.linspace(0, 0.02, SEEDS)[:, None] * np.sin(times)
+        trace = vertical_trace(10.0 ** (levels + spread), epochs=epochs)
+        outcomes[epochs] = verdict(order("linear"), a=trace)
+    assert outcomes[20].outcome == "not testable"
+    assert "the budget decides: at half of it that was " in outcomes[20].evidence
+    assert outcomes[100].outcome == "reproduced"
+    steady = verdict(order("linear"), a=curves(-0.5 - 0.1 * TIMES, 0.05))
+    assert (steady.outcome, steady.fragile) == ("reproduced", "")
 
 
 @pytest.mark.parametrize("name", ["linear", "sublinear"])

@@ -301,7 +301,7 @@ def test_targets_must_be_met():
     assert "it starts there" in verdict(rate(1, (2.0, 0.5)), a=halving(SPREAD)).evidence
 
 
-def swept(steps=(0.04, 0.02, 0.01, 0.005)):
+def swept(steps=(0.08, 0.04, 0.02, 0.01, 0.005)):
     """At step γ the level falls as exp(−γ r) to a floor of 5 γ: ε needs γ ∝ ε."""
     schedule = np.arange(2001)
     return [
@@ -321,11 +321,37 @@ def test_each_target_may_have_its_own_best_step():
     found = verdict(declared, a=swept())
     assert found.outcome == "reproduced" and "not tuned" not in found.evidence
     # 5 γ must lie below ε, and by as much as costs least.
-    assert "with step 0.04, an edge of its grid" in found.evidence
+    assert "with step 0.04, ε" in found.evidence
     assert "with step 0.02, ε" in found.evidence and "with step 0.01;" in found.evidence
     # One step for all targets misses the lowest, or takes its time.
     (best,) = [best for best in swept() if best.attrs["point"] == "step-0.04"]
     assert "the budget is too small" in verdict(rate(1, (0.4, 0.2, 0.1)), a=best).evidence
+
+
+def test_a_rate_that_is_read_at_an_edge_of_a_grid_is_not_testable():
+    declared = rate(1, (0.4, 0.2, 0.1)) | {"points": "best", "logarithm": True}
+    edge = verdict(declared, a=swept((0.04, 0.02, 0.01, 0.005)))
+    assert edge.outcome == "not testable"
+    assert "with step 0.04, an edge of its grid, ε" in edge.evidence
+    assert edge.evidence.endswith("; a step beyond the edge may be better")
+    chosen = verdict(rate(1, (0.4, 0.2)), a=swept((0.02, 0.01)))
+    assert chosen.outcome == "not testable"
+    assert "another step, beyond the edge, may have another rate" in chosen.evidence
+
+
+def test_only_the_side_towards_the_limit_turns_a_rate():
+    """Costs of 1/ε down to 0.03, and of 1/ε² below: a third of the targets has another rate."""
+    schedule = np.arange(1, 20001)
+    early, late = 10 / schedule, 0.03 * np.sqrt(10 / 0.03 / schedule)
+    values = np.where(early > 0.03, early, late)
+    bent = make_trace(values * SPREAD[:, None], schedule=schedule)
+    inside = verdict(rate(1, (0.3, 0.1)), a=bent)
+    assert (inside.outcome, inside.fragile) == ("reproduced", "")  # a third is 0.033
+    near = verdict(rate(1, (0.2, 0.05)), a=bent)
+    assert near.outcome == "not testable"
+    assert "decides: contradicted at a third of the target" in near.evidence
+    later = verdict(rate(1, (0.02, 0.01)), a=bent)
+    assert (later.outcome, later.fragile) == ("contradicted", "")  # though three times is better
 
 
 def test_no_seed_chooses_its_own_point():

@@ -12,6 +12,14 @@ from fedatlas.evaluation.comparison import together
 from fedatlas.evaluation.results import NotTestableError
 from fedatlas.schema.claims import SILENT, CaseOutcome, Outcome, Quantifier, Strip
 
+#: Outcomes that say how a rate stands to what is claimed.
+DECISIVE: tuple[Outcome, ...] = (
+    "reproduced",
+    "smaller than claimed",
+    "no difference",
+    "contradicted",
+)
+
 
 class Row(NamedTuple):
     """The scales of a budget or a target at which claims are judged.
@@ -28,6 +36,8 @@ class Row(NamedTuple):
 #: Shares of a budget, each 1/√2 of the next, and multiples of a target, each a third of the last.
 BUDGETS = Row("budget", tuple(2.0 ** (-k / 2) for k in range(9, -1, -1)), (0.5, 1.0))
 TARGETS = Row("target", tuple(3.0**k for k in range(5, -5, -1)), (1 / 3, 3.0))
+#: Of claims about small targets, which larger ones do not turn.
+LIMIT = TARGETS._replace(near=(1 / 3, 1.0))
 
 
 def along(judge: Callable[[float], Iterable[CaseOutcome]], row: Row | None) -> list[CaseOutcome]:
@@ -68,6 +78,22 @@ def _fragile(outcome: Outcome, strip: Strip, near: tuple[float, float]) -> str:
         if near[0] <= scale * (1 + 1e-9) and scale <= near[1] * (1 + 1e-9)
         if cell.outcome not in (outcome, *SILENT)
     )
+
+
+def in_the_limit(case: CaseOutcome) -> CaseOutcome:
+    """A case of a claim about a limit: not testable where the next scale turns a decided outcome.
+
+    That is the next smaller budget, by which it had not settled, or the next harder target.
+    """
+    if case.horizon is None or case.outcome not in DECISIVE:
+        return case
+    scales = [(scale, cell.outcome) for scale, cell in case.horizon.cells if scale < 1]
+    scale, other = scales[-1] if case.horizon.of == "budget" else scales[0]
+    if other == case.outcome or other not in DECISIVE:
+        return case
+    decides = f"the {case.horizon.of} decides: {other} at {_place(case.horizon.of, scale)}"
+    evidence = f"{case.evidence}; {decides}"
+    return replace(case, outcome="not testable", evidence=evidence, fragile="")
 
 
 def of_all(cases: Sequence[CaseOutcome], quantifier: Quantifier) -> Strip | None:

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Literal, NamedTuple, Self
 
 import numpy as np
 from pydantic import PositiveFloat, PositiveInt, model_validator
 
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation import horizon
 from fedatlas.evaluation.bounds import Row, bounded_values
 from fedatlas.evaluation.comparison import ROUNDING, Criterion, Interval, t_quantile
 from fedatlas.evaluation.conditions import conditions_failing
@@ -21,7 +23,7 @@ from fedatlas.evaluation.evidence import (
     number,
     plain,
 )
-from fedatlas.evaluation.levels import Trace, column, diverged, smallest
+from fedatlas.evaluation.levels import Trace, column, diverged, smallest, until
 from fedatlas.evaluation.quantities import EffectTest
 from fedatlas.evaluation.results import NotTestableError, Results, observations
 from fedatlas.schema.claims import CaseOutcome, ClaimTest, Effect, Outcome
@@ -224,6 +226,10 @@ class ConvergenceOrderTest(EffectTest):
     or to the last record before `CONVERGED`. Both are fitted by least squares to log10 of the
     sub-optimality; the advantage is the logarithm of the ratio of their root mean square residuals.
     A seed that diverged or did not fall converges in no order: it is lost, whichever is claimed.
+    An order is of the limit: a run is judged at shares of its budget, too. It is not testable where
+    the largest of them turns the outcome, or where the claim would be contradicted, the run ends
+    above `CONVERGED`, and from half of the budget on the fits surely move towards the
+    claim, by `smallest_effect` or more.
     `smallest_effect` is a factor of these residuals, 1.05 by default, our choice.
 
     run: that which the claim is about. order: which of the two is claimed.
@@ -241,8 +247,18 @@ class ConvergenceOrderTest(EffectTest):
     def counted(self) -> tuple[str, ...]:
         return ("update_epoch",)
 
+    @property
+    def row(self) -> horizon.Row:
+        return horizon.BUDGETS
+
+    def judge(self, results: Results) -> Iterator[CaseOutcome]:
+        for case in horizon.along(partial(self.at_scale, results), self.row):
+            yield self.tuned(results, horizon.in_the_limit(case))
+
     def at_scale(self, results: Results, scale: float) -> Iterator[CaseOutcome]:
-        traces = results.selected(self.run)
+        traces = [until(trace, scale) for trace in results.selected(self.run)]
+        if scale < 1 and traces[0].sizes["record"] < FEWEST_RECORDS:
+            raise NotTestableError(f"{self.run}: too few records by {scale:.2g} of the budget")
         by_seed = fits(traces[0])
         falling = [fit for fit in by_seed if fit is not None]
         fewest = min((fit.records for fit in falling), default=FEWEST_RECORDS)
@@ -271,7 +287,28 @@ class ConvergenceOrderTest(EffectTest):
             residual = format_effect(effect, f"residual of the {other}", "", "")
             return f"{self.run}: {told}; the {ours} leaves {residual}; {counts(effect)}"
 
-        yield self.decided(results, traces, gaps, describe, "suboptimality")
+        case = self.decided(results, traces, gaps, describe, "suboptimality")
+        half = until(traces[0], 0.5 * scale)
+        known = half.sizes["record"] >= FEWEST_RECORDS
+        before = fits(half) if known else [None] * len(by_seed)
+        moved = np.array(
+            [
+                towards * (fit.advantage - early.advantage)
+                for fit, early in zip(by_seed, before, strict=True)
+                if fit is not None and early is not None and not fit.converged
+            ]
+        )
+        if case.outcome == "contradicted" and len(moved) == len(by_seed):
+            towards_claim = results.interval(moved, traces)
+            if towards_claim.low >= self.criterion.smallest:
+                factor = 10**towards_claim.estimate
+                case = replace(
+                    case,
+                    outcome="not testable",
+                    evidence=f"{case.evidence}; the budget decides: at half of it that was "
+                    f"{factor:.3g} times as large, and it ends above {CONVERGED:g}",
+                )
+        yield case
 
 
 class Fit(NamedTuple):
@@ -287,6 +324,7 @@ class Fit(NamedTuple):
     rate: float  # of the exponential, decades per update epoch
     power: float  # of the power law
     advantage: float
+    converged: bool  # whether it got down to `CONVERGED`
 
 
 def fits(trace: Trace) -> list[Fit | None]:
@@ -315,6 +353,7 @@ def _fit(epochs: np.ndarray, levels: np.ndarray) -> Fit | None:
         rate=-slope,
         power=-power,
         advantage=float(np.log10(least / residual)),
+        converged=bool(len(converged)),
     )
 
 

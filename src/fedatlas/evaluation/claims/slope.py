@@ -1,6 +1,8 @@
 """How a cost or an error grows or falls with a size of the problem: slopes of logarithms."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from math import log
 from typing import ClassVar, Literal, Self
 
@@ -18,7 +20,7 @@ from fedatlas.evaluation.evidence import (
     target_name,
     unit_of,
 )
-from fedatlas.evaluation.horizon import BUDGETS, TARGETS, Row
+from fedatlas.evaluation.horizon import BUDGETS, DECISIVE, LIMIT, TARGETS, Row, along, in_the_limit
 from fedatlas.evaluation.levels import (
     Crossings,
     Trace,
@@ -71,7 +73,9 @@ class SlopeTest(EffectTest):
 
     The statistic is how much lower the slope is than `power`, or than that of the others. Theorems
     bound from above: a lower slope reproduces. `smallest_effect` is a difference of slopes. A seed
-    that missed a target has an infinite slope.
+    that missed a target has an infinite slope. Rates are of a limit: what a third of the target,
+    the next smaller budget or the larger horizons turn is not testable, as is a rate that is
+    read from a step at the edge of its grid.
 
     growth: The cost to a target grows no faster than the number of clients to a power, or than
     that of sampled ones. With `compare_with`: it grows more slowly than theirs, or falls faster.
@@ -193,7 +197,8 @@ class SlopeTest(EffectTest):
 
     @property
     def row(self) -> Row | None:
-        return {"cost": TARGETS, "error": BUDGETS, "level": None}[self.quantity]
+        of_cost = TARGETS if self.near else LIMIT
+        return {"cost": of_cost, "error": BUDGETS, "level": None}[self.quantity]
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
@@ -236,6 +241,25 @@ class SlopeTest(EffectTest):
         if compared and compared != series:
             raise ValueError(f"compare_with has {compared} {self.size}, series has {series}")
 
+    def judge(self, results: Results) -> Iterator[CaseOutcome]:
+        edges = [run for run in self.runs if self.of_choice and results.chosen[run].effort.at_edge]
+        for case in along(partial(self.at_scale, results), self.row):
+            found = self.tuned(results, self._settled(results, in_the_limit(case)))
+            if edges and found.outcome in DECISIVE:
+                evidence = f"{found.evidence}; another step, beyond the edge, may have another rate"
+                found = replace(found, outcome="not testable", evidence=evidence, fragile="")
+            yield found
+
+    def _settled(self, results: Results, case: CaseOutcome) -> CaseOutcome:
+        """Not testable where larger horizons alone turn a decided outcome."""
+        if self.quantity != "level" or len(self.series) < 4 or case.outcome not in DECISIVE:
+            return case
+        larger = self._of_horizons(results, self.series[1:]).outcome
+        if larger == case.outcome or larger not in DECISIVE:
+            return case
+        evidence = f"{case.evidence}; the horizons decide: {larger} without the smallest"
+        return replace(case, outcome="not testable", evidence=evidence)
+
     def tuned(self, results: Results, case: CaseOutcome) -> CaseOutcome:
         return case if self.points == "best" else super().tuned(results, case)
 
@@ -243,7 +267,7 @@ class SlopeTest(EffectTest):
         if self.quantity == "error":
             yield self._of_errors(results, scale)
         elif self.quantity == "level":
-            yield self._of_horizons(results)
+            yield self._of_horizons(results, self.series)
         else:
             yield (self._of_targets if self.run else self._of_costs)(results, scale)
 
@@ -296,6 +320,10 @@ class SlopeTest(EffectTest):
             for target, goal in goals.items()
         )
         of = f"mean {self.measurement}" if self.averaged else self.measurement
+        if any(_at_edge(chosen[goal][1], traces) for goal in goals.values()):
+            raise NotTestableError(
+                f"{unit_of(self.cost)} to {of} ε: {told}; a step beyond the edge may be better"
+            )
         sizes = 1 / np.array(list(goals))
         if self.logarithm:
             start = float(np.median(column(traces[0], self.measurement)[:, 0]))
@@ -396,9 +424,9 @@ class SlopeTest(EffectTest):
             errors.append(np.where(diverged(trace), np.inf, own))
         return np.stack(errors)
 
-    def _of_horizons(self, results: Results) -> CaseOutcome:
+    def _of_horizons(self, results: Results, series: Sequence[str]) -> CaseOutcome:
         """Levels that runs end with, over their horizons."""
-        traces = results.selected(*self.series)
+        traces = results.selected(*series)
         sizes = sizes_of(traces, "horizon")
         levels = []
         for trace in traces:
@@ -446,7 +474,16 @@ def _mean_squares(trace: Trace, measurement: str) -> np.ndarray:
 
 def _most_chosen(chosen: np.ndarray, traces: Sequence[Trace]) -> str:
     """The step that most seeds chose, and whether it is the smallest or largest that was tried."""
+    edge = ", an edge of its grid" if _at_edge(chosen, traces) else ""
+    return f"step {_most(chosen, traces):g}{edge}"
+
+
+def _at_edge(chosen: np.ndarray, traces: Sequence[Trace]) -> bool:
+    """Whether most seeds chose the smallest or the largest step of several."""
+    steps = {float(trace.attrs["effective_step_size"]) for trace in traces}
+    return len(steps) > 1 and _most(chosen, traces) in (min(steps), max(steps))
+
+
+def _most(chosen: np.ndarray, traces: Sequence[Trace]) -> float:
     steps = [float(trace.attrs["effective_step_size"]) for trace in traces]
-    most = steps[int(np.bincount(chosen, minlength=len(steps)).argmax())]
-    edge = ", an edge of its grid" if most in (min(steps), max(steps)) else ""
-    return f"step {most:g}{edge}"
+    return steps[int(np.bincount(chosen, minlength=len(steps)).argmax())]
