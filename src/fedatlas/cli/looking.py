@@ -147,11 +147,19 @@ def verify(
     seeds: Seeds = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Check all digests again. Exit status: 0 as recorded, 1 drift, 2 a file cannot be read."""
+    """Check digests, or verdicts if published. Exit status: 0 as recorded, 1 not, 2 unreadable.
+
+    Of a results folder all digests are computed again; of a published folder, or of several in one,
+    all verdicts, by what is published.
+    """
     from rich.console import Console
     from rich.progress import track
 
     from fedatlas.provenance import verification
+    from fedatlas.store.rejudging import published_folders
+
+    if published_folders(results):
+        _verify_verdicts(results, config, as_json)
 
     terminal = Console(stderr=True)
     progress = partial(
@@ -168,6 +176,21 @@ def verify(
     else:
         verification.print_verification(files, _wide_console())
     raise typer.Exit(verification.exit_status(files))
+
+
+def _verify_verdicts(published: Path, config: Path, as_json: bool) -> None:
+    """Print which verdicts do not follow from what is published, and why; exit."""
+    from fedatlas.plan.build import build_plan
+    from fedatlas.store import rejudging
+
+    with _unreadable_is_two():
+        found = list(rejudging.rejudge(published, build_plan(config, *projects()).experiments))
+    if as_json:
+        say(json.dumps(rejudging.as_plain(found), indent=2))
+    else:
+        for line in rejudging.told(found):
+            say(line)
+    raise typer.Exit(int(any(one.why for one in found)))
 
 
 def diff(

@@ -50,10 +50,12 @@ def publish(
     traces: Traces,
     output: Annotated[Path, typer.Argument(help="Folder to write.")],
     config: Configuration,
-    records: Annotated[int, typer.Option(min=2, help="Kept of each trace at most.")] = 40,
+    records: Annotated[
+        int, typer.Option(min=2, help="Kept of each trace; more where a verdict needs them.")
+    ] = 40,
     whole: Annotated[bool, typer.Option(help="Keep all records and all points of grids.")] = False,
     all_points: Annotated[
-        bool, typer.Option(help="Keep all points of grids, of each the thinned records.")
+        bool, typer.Option(help="Keep all points of grids, also those that no claim looks at.")
     ] = False,
     experiments: Experiments = None,
     stale: Annotated[
@@ -68,6 +70,7 @@ def publish(
     ] = None,
 ) -> None:
     """Write traces, verdicts, checksums and RO-Crate metadata into a folder for others."""
+    from fedatlas.plan.build import build_plan
     from fedatlas.store.atlas import open_marked
     from fedatlas.store.crate import read_citation, revision
     from fedatlas.store.publishing import Publication, publish
@@ -90,7 +93,9 @@ def publish(
         **({} if day is None else {"published": day.date()}),
     )
     atlas = open_marked(traces, config)
-    files = publish(atlas, traces / "experiments", output, publication)
+    judged = [file.parent.name for file in traces.glob("experiments/*/claims.csv")]
+    plan = build_plan(config, *projects(), names=judged)
+    files = publish(atlas, traces / "experiments", output, publication, plan.experiments)
     largest = max(files, key=lambda file: file.stat().st_size)
     size = sum(file.stat().st_size for file in files)
     say(

@@ -6,9 +6,10 @@ questions that are asked beside it.
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from fedatlas.errors import error_context
 from fedatlas.evaluation.bounds import read_theory
@@ -17,7 +18,7 @@ from fedatlas.evaluation.conditions import covered
 from fedatlas.evaluation.evidence import UNKNOWN, format_needed, format_outcomes
 from fedatlas.evaluation.horizon import of_all, to_text
 from fedatlas.evaluation.results import Results
-from fedatlas.evaluation.selection import TunedRun, choices
+from fedatlas.evaluation.selection import Traces, TunedRun, choices
 from fedatlas.evaluation.tables import (
     parse_rows,
     read_attacks,
@@ -27,7 +28,7 @@ from fedatlas.evaluation.tables import (
     row_parser,
     to_csv,
 )
-from fedatlas.evaluation.tuning import grids_of
+from fedatlas.evaluation.tuning import Grid, grids_of
 from fedatlas.files import write_text
 from fedatlas.schema.claims import (
     OUTCOMES,
@@ -64,6 +65,23 @@ CORRECTION = (
     'seeds pass no such correction, however clear they are. "At most" says how many claims '
     'could be left with the seeds that there are, "seeds for all" from how many on all could.'
 )
+
+
+class Study(NamedTuple):
+    """A study that claims may be about: its file in an experiment's folder, and who reads it."""
+
+    file: str
+    read: Callable[[Path], Any]
+
+
+#: By argument of `judge_claims` and field of `Results`.
+STUDIES = {
+    "landscape": Study("landscape.json", read_surface),
+    "budgets": Study("budgets.nc", read_budgets),
+    "attacks": Study("privacy-audit.csv", read_attacks),
+    "leaks": Study("leaks.csv", read_leaks),
+    "theory": Study("theory.csv", read_theory),
+}
 
 # Heads of the last columns of tallies.
 _TESTS = ("tested", "decided", "after Holm", "at most", "seeds for all")
@@ -131,24 +149,38 @@ def judge_claims(
     """
     from fedatlas.store.experiment import read_runs  # loads xarray, which pages do without
 
-    record = read_json(selection)
-    rule = validated(Selection, record["rule"], str(selection))
     runs = read_runs(traces)
-    results = Results(
-        traces=runs,
-        grids=grids_of(record, runs, experiment, tuned, tuning),
-        chosen=choices(record),
-        selected_by=rule.measurement,
-        seeds_added=seeds_added,
-        landscape=read_surface(landscape) if landscape else None,
-        budgets=read_budgets(budgets) if budgets else None,
-        attacks=read_attacks(attacks) if attacks else None,
-        leaks=read_leaks(leaks) if leaks else None,
-        theory=read_theory(theory) if theory else None,
-    )
+    files = (landscape, budgets, attacks, leaks, theory)
+    studies = {name: file for name, file in zip(STUDIES, files, strict=True) if file}
+    grids = grids_of(read_json(selection), runs, experiment, tuned, tuning)
+    results = results_of(runs, selection, seeds_added, studies, grids)
     verdicts = judge(experiment, paper, claims, results)
     write_text(output, verdicts_to_csv(verdicts))
     log.info("%s", verdict_summary(verdicts))
+
+
+def results_of(
+    traces: Traces,
+    selection: Path,
+    seeds_added: bool,
+    studies: Mapping[str, Path],
+    grids: Mapping[str, Grid],
+) -> Results:
+    """What claims are judged by; selection: the record's file. studies: files, as in `STUDIES`.
+
+    grids: for what tuning costs, of which the outcome does not depend.
+    """
+    record = read_json(selection)
+    rule = validated(Selection, record["rule"], str(selection))
+    found = {name: STUDIES[name].read(file) for name, file in studies.items()}
+    return Results(
+        traces=traces,
+        chosen=choices(record),
+        selected_by=rule.measurement,
+        seeds_added=seeds_added,
+        grids=grids,
+        **found,
+    )
 
 
 def judge(experiment: str, paper: str, claims: Sequence[Claim], results: Results) -> list[Verdict]:

@@ -42,6 +42,11 @@ class Figure(KindModel):
         return ()
 
     @property
+    def shows_every_point(self) -> bool:
+        """Whether it draws all points of grids, not only the chosen ones."""
+        return False
+
+    @property
     def printed(self) -> Mapping[str, float]:
         """Numbers that the paper prints, by run."""
         return {}

@@ -62,12 +62,12 @@ def describe_folder(
     files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
     for file in files:
         about = {
-            **_held(file),
+            **_held(file.relative_to(folder)),
             "contentSize": str(file.stat().st_size),
             "sha256": file_digest(file),
         }
         entity = crate.add_file(file, file.relative_to(folder).as_posix(), properties=about)
-        if file.suffix == SUFFIX:
+        if file.suffix == SUFFIX and file.parent == folder:
             entity["variableMeasured"] = [_column(crate, name) for name in _numbers(file)]
     sums = {"description": "SHA-256 of every other file", "encodingFormat": "text/plain"}
     crate.add_file(folder / SUMS, SUMS, properties={"name": SUMS} | sums)
@@ -84,9 +84,13 @@ def is_published(folder: Path) -> bool:
 
 
 def _held(file: Path) -> dict[str, str]:
+    """file: its place in the folder."""
     media, holds = _KINDS[file.suffix or file.name]
-    of = f" of {file.stem}" if file.suffix == ".json" else ""
-    return {"name": file.name, "description": holds + of, "encodingFormat": media}
+    if file.parts[0] == "studies":
+        holds = f"a study that claims of {file.parent.name} are about"
+    elif file.suffix == ".json":
+        holds += f" of {file.stem}"
+    return {"name": file.name, "description": holds, "encodingFormat": media}
 
 
 def _programs(crate: ROCrate, citation: Mapping[str, Any], commit: str) -> Iterator[ContextEntity]:

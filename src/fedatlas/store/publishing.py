@@ -9,7 +9,7 @@ columns, empty where a run does not count or measure them and NaN after a diverg
 import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,10 +21,12 @@ import xarray as xr
 
 from fedatlas import __version__
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.verdicts import read_verdicts, verdict_summary, verdicts_to_csv
+from fedatlas.evaluation.tables import read_budgets
+from fedatlas.evaluation.verdicts import verdict_summary, verdicts_to_csv
 from fedatlas.files import canonical_json, write_atomically, write_text
 from fedatlas.markdown import counted, paragraph, text
 from fedatlas.schema.config import Names, is_named, listed
+from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.models import read_json
 from fedatlas.store.atlas import Atlas
 from fedatlas.store.crate import describe_folder, is_published
@@ -35,7 +37,15 @@ from fedatlas.store.experiment import (
     join_traces,
     write_experiment,
 )
-from fedatlas.store.netcdf import SUMS, not_vouched_for, write_sums
+from fedatlas.store.netcdf import SUMS, not_vouched_for, write_netcdf, write_sums
+from fedatlas.store.rejudging import (
+    SELECTIONS,
+    STUDIED,
+    VERDICTS,
+    Kept,
+    Row,
+    kept_in_results,
+)
 from fedatlas.store.trace import NUMBERS
 from fedatlas.store.views import THINNED, six_digits, thinned
 
@@ -47,8 +57,9 @@ MOST_BYTES = 1_000_000
 class Publication:
     """What is published, and how.
 
-    licences: of data sets, by name. records: kept of each trace at most, None for all. all_points:
-    of grids, not the selected ones only. experiments: names or patterns, all by default. citation:
+    licences: of data sets, by name. records: kept of each trace, None for all; where a verdict
+    needs more, its experiment has more. all_points: of grids, not only the selected ones and those
+    that claims or figures look at. experiments: names or patterns, all by default. citation:
     what a CITATION.cff states, whose title, licence and authors are taken. commit: of the
     repository that publishes; see `revision`. published: the day. stale: whether stale runs are
     published as well, marked.
@@ -69,21 +80,31 @@ class Publication:
         return patterns is None or is_named(experiment, patterns)
 
 
-def publish(atlas: Atlas, experiments: Path, output: Path, publication: Publication) -> list[Path]:
+def publish(
+    atlas: Atlas,
+    experiments: Path,
+    output: Path,
+    publication: Publication,
+    declared: Mapping[str, Experiment] | None = None,
+) -> list[Path]:
     """Write the folder `output`, whole or not at all, and return its files.
 
     experiments: folder of experiments' results, with verdicts (claims.csv) and selections
-    (selection.json) where they were judged. A folder that was published before is replaced;
-    FedatlasError if anything else lies there, if a file of it was changed, and for stale runs.
+    (selection.json) where they were judged. declared: experiments by name; verdicts of those are
+    judged again by what is published, of which there is as much as that takes. A folder that was
+    published before is replaced; FedatlasError if anything else lies there, if a file of it was
+    changed, for stale runs, and for verdicts that do not follow from the results.
     """
+    known = declared or {}
     output = output.resolve()  # a link stays, and so does a working directory's name
     require_replaceable(output)
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=".publish-") as temporary:
         folder = Path(temporary) / "new"
         folder.mkdir()
-        traces = sum(_write_traces(atlas, folder, publication))
-        judged = _write_verdicts(experiments, folder, publication)
+        kept = [one for one in kept_in_results(experiments, known) if publication.takes(one.name)]
+        traces = sum(_write_traces(atlas, folder, publication, kept))
+        judged = _write_verdicts(experiments, folder, publication, kept)
         about = _about(traces, judged, publication)
         write_text(folder / "README.md", about)
         write_text(folder / ".gitattributes", "* -text\n")
@@ -123,19 +144,74 @@ def _swap(folder: Path, output: Path) -> None:
         raise
 
 
-def _write_traces(atlas: Atlas, folder: Path, publication: Publication) -> Iterator[int]:
+def _write_traces(
+    atlas: Atlas, folder: Path, publication: Publication, kept: Sequence[Kept]
+) -> Iterator[int]:
     """A file for each experiment, or several; yields their numbers of traces."""
     there = [place for place in atlas.places() if publication.takes(place.split("/")[1])]
     if not there:
         held = ", ".join(dict.fromkeys(place.split("/")[1] for place in atlas.places()))
         raise FedatlasError(f"{atlas.path}: has no experiment that is asked for; it has {held}")
-    names = dict.fromkeys(place.split("/")[1] for place in there)
-    by_name = {name: atlas.places([name], all_points=publication.all_points) for name in names}
+    chosen = {*atlas.places(all_points=publication.all_points)}
+    looking: dict[str, list[Kept]] = {}  # by place of the experiment whose runs they look at
+    for one in kept:
+        if one.declared is not None:
+            runs = one.runs(atlas)
+            checked = _checked(one, one.differences(runs), publication)
+            looking.setdefault(runs.place, []).append(checked)
+            chosen |= runs.looked_at
+            if one.declared.figure.shows_every_point:
+                chosen |= {place for place in there if place.startswith(f"{runs.place}/")}
+    by_experiment: dict[str, list[str]] = {}
+    for place in there:
+        if place in chosen:
+            by_experiment.setdefault("/".join(place.split("/")[:2]), []).append(place)
     if not publication.stale:
-        _require_fresh(atlas, [place for places in by_name.values() for place in places])
-    for name, places in by_name.items():
-        if places:
-            yield from _write_parts(atlas, places, folder / f"{name}{SUFFIX}", publication)
+        _require_fresh(atlas, [place for places in by_experiment.values() for place in places])
+    for experiment, places in by_experiment.items():
+        file = folder / f"{experiment.partition('/')[2]}{SUFFIX}"
+        _write_as_judged(atlas, places, file, publication, looking.get(experiment, ()))
+        yield len(places)
+
+
+def _checked(kept: Kept, why: Mapping[Row, str], publication: Publication) -> Kept:
+    """The verdicts that follow from the results; FedatlasError if others are not asked for."""
+    if why and not publication.stale:
+        (claim, case), reason = next(iter(why.items()))
+        raise FedatlasError(
+            f"{kept.name}: {len(why)} of {len(kept.verdicts)} verdicts do not follow from its "
+            f"results, the first of them {claim}{f', {case}' if case else ''}: {reason}\nJudge it "
+            "again (fedatlas run), name other experiments (--experiments), or publish these, too "
+            "(--stale)"
+        )
+    follow = [one for one in kept.verdicts if (one.claim, one.case) not in why]
+    return replace(kept, verdicts=follow)
+
+
+def _write_as_judged(
+    atlas: Atlas,
+    places: Sequence[str],
+    file: Path,
+    publication: Publication,
+    kept: Sequence[Kept],
+) -> None:
+    """One file or parts of it, with as many records as verdicts need to follow from it."""
+    most = max(atlas.dataset(place).sizes["record"] for place in places)
+    for records in _numbers_of_records(publication.records, most):
+        files = list(_write_parts(atlas, places, file, replace(publication, records=records)))
+        written = Atlas(file.parent, files)
+        if records is None or not any(one.differences(one.runs(written)) for one in kept):
+            return
+        for part in files:
+            part.unlink()
+
+
+def _numbers_of_records(records: int | None, most: int) -> Iterator[int | None]:
+    """Ever more records, at last all of them in full precision."""
+    while records is not None:
+        yield records
+        records = min(2 * records, most) if records < most else None
+    yield None
 
 
 def _require_fresh(atlas: Atlas, places: Sequence[str]) -> None:
@@ -159,12 +235,12 @@ def stale_points(atlas: Atlas, places: Sequence[str]) -> list[str]:
 
 def _write_parts(
     atlas: Atlas, places: Sequence[str], file: Path, publication: Publication
-) -> Iterator[int]:
+) -> Iterator[Path]:
     """One file, or halves of it as long as it is larger than a repository takes."""
     write_experiment(_published(atlas, places, publication), file)
     size = file.stat().st_size
     if publication.records is None or size <= MOST_BYTES:
-        yield len(places)
+        yield file
         return
     if len(places) == 1:
         raise FedatlasError(
@@ -209,19 +285,32 @@ def _published(atlas: Atlas, places: Sequence[str], publication: Publication) ->
     return joined
 
 
-def _write_verdicts(experiments: Path, folder: Path, publication: Publication) -> str:
-    """All verdicts in one file, a file for each selection; returns how claims came out."""
-    verdicts = []
-    for own in sorted(experiments.iterdir()) if experiments.is_dir() else ():
-        if not publication.takes(own.name):
-            continue
-        if (own / "claims.csv").is_file():
-            verdicts += read_verdicts(own / "claims.csv")
-        if (own / "selection.json").is_file():
-            record = canonical_json(read_json(own / "selection.json"))
-            write_text(folder / "selections" / f"{own.name}.json", record + "\n")
-    write_text(folder / "verdicts.csv", verdicts_to_csv(verdicts))
+def _write_verdicts(
+    experiments: Path, folder: Path, publication: Publication, kept: Sequence[Kept]
+) -> str:
+    """All verdicts in one file, selections and studies in folders; returns how claims came out."""
+    for file in sorted(experiments.glob("*/selection.json")):
+        if publication.takes(file.parent.name):
+            record = canonical_json(read_json(file))
+            write_text(folder / SELECTIONS / f"{file.parent.name}.json", record + "\n")
+    for one in kept:
+        for file in one.studies.values():
+            _write_study(file, folder / STUDIED / one.name / file.name)
+    verdicts = [verdict for one in kept for verdict in one.verdicts]
+    write_text(folder / VERDICTS, verdicts_to_csv(verdicts))
     return verdict_summary(verdicts)
+
+
+def _write_study(file: Path, output: Path) -> None:
+    """A study's file as it is; budgets are packed."""
+    if file.suffix != SUFFIX:
+        write_text(output, file.read_text(encoding="utf-8"))
+        return
+    budgets = read_budgets(file)
+    packed = {"zlib": True, "complevel": 9, "shuffle": True}
+    numbers = [str(name) for name, each in budgets.variables.items() if each.dtype.kind == "f"]
+    output.parent.mkdir(parents=True, exist_ok=True)
+    write_netcdf(budgets, output, dict.fromkeys(numbers, packed))
 
 
 def _about(traces: int, judged: str, publication: Publication) -> str:
@@ -229,13 +318,15 @@ def _about(traces: int, judged: str, publication: Publication) -> str:
     kept = (
         "All records in full precision."
         if records is None
-        else f"Records are thinned: {THINNED.format(records=records)}."
+        else f"Records are thinned: {THINNED.format(records=records)}. Where a verdict needs more "
+        "to follow from them, the experiment has more, which its file says."
     )
     holds = paragraph(
         f"{counted(traces, 'trace')}, in a netCDF file for each experiment: costs and measurements "
         f"over point, seed and record. {kept} `verdicts.csv` says how each claim came out "
         f"({judged}); `selections/` which point of a grid was chosen, with the score of every one "
-        f"that was tried; `{SUMS}` the checksum of every file; `ro-crate-metadata.json` what each "
+        f"that was tried; `{STUDIED}/` what claims are about besides runs, if anything; `{SUMS}` "
+        "the checksum of every file; `ro-crate-metadata.json` what each "
         "file and column is."
     )
     return f"""# Published traces and verdicts
@@ -246,6 +337,7 @@ def _about(traces: int, judged: str, publication: Publication) -> str:
 
 ```sh
 sha256sum --check {SUMS}
+fedatlas verify .
 fedatlas compare mine/results --against . --metric suboptimality --cost bytes --target 1e-3
 ```
 

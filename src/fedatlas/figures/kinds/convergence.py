@@ -97,6 +97,10 @@ class ConvergenceFigure(Figure):
     def runs(self) -> tuple[str, ...]:
         return (*self.dashed, *self.dashed.values())
 
+    @property
+    def shows_every_point(self) -> bool:
+        return self.points == "all"
+
     @model_validator(mode="after")
     def _keys_agree(self) -> Self:
         if len(set(self.measurements)) != len(self.measurements):

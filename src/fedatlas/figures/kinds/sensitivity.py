@@ -64,6 +64,10 @@ class SensitivityFigure(Figure):
     def runs(self) -> tuple[str, ...]:
         return tuple(self.bounds)
 
+    @property
+    def shows_every_point(self) -> bool:
+        return True
+
     @model_validator(mode="after")
     def _row_has_several_values(self) -> Self:
         if self.hyper_parameter == self.rows:
