@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.claims.tried_value import TriedValueTest
 from fedatlas.evaluation.levels import Trace
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.verdicts import STUDIES, Verdict, judge, read_verdicts, results_of
@@ -162,7 +163,10 @@ def _missing(claim: Claim, results: Results) -> Iterator[str]:
     runs = [run for run in claim.test.runs if run in results.traces]
     there = {run: len(results.traces[run]) for run in runs}
     tried = {run: len(results.chosen[run].scores) for run in runs if run in results.chosen}
-    if lacking := [run for run in tried if there[run] < tried[run]]:
+    # Tests of chosen points look at no others, but for those of a value that was chosen.
+    by_choice = claim.test.of_choice and not isinstance(claim.test, TriedValueTest)
+    lacking = [run for run in tried if there[run] < tried[run]]
+    if lacking and not by_choice:
         of = f"{sum(there[run] for run in lacking)} of {sum(tried[run] for run in lacking)}"
         yield f"{of} configurations are there"
     if any(is_thinned(trace) for run in runs for trace in results.traces[run].values()):

@@ -1,0 +1,183 @@
+"""Verdicts follow from what is published: points, records and studies that they look at."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import fedatlas
+from atlas_factory import noisy_trace, problem
+from experiment_files import config_folder
+from fedatlas.cli import app
+from fedatlas.code import code_digest
+from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.selection import select_points
+from fedatlas.evaluation.verdicts import judge_claims, read_verdicts
+from fedatlas.files import canonical_json, write_text
+from fedatlas.plan.build import build_plan
+from fedatlas.plan.results import selection_spec
+from fedatlas.store.netcdf import write_sums
+from fedatlas.store.trace import write_trace
+
+EXPERIMENT = """
+paper: fedpage
+title: "A small experiment"
+source: "a test"
+dataset: breast-cancer
+partition: {kind: horizontal, assignment: consecutive, clients: 56, samples: 560}
+objective: {name: robust_regression}
+rounds: 2000
+record_every: 10
+seeds: [0, 1, 2, 3, 4, 5]
+tuning_seeds: [6, 7]
+figure: {measurement: gradient_norm, costs: [round], points: selected}
+runs:
+  fedpage:
+    algorithm: fedpage
+    hyper_parameters: {clients_per_round: 4, local_steps: 5}
+    grid: {global_step_size: [0.1, 0.03]}
+  fedavg:
+    algorithm: fedavg
+    hyper_parameters: {clients_per_round: 8, local_steps: 5, batch_size: 4}
+    grid: {local_step_size: [0.02, 0.006]}
+  unused:
+    algorithm: fedavg
+    hyper_parameters: {clients_per_round: 8, local_steps: 5, batch_size: 4}
+    grid: {local_step_size: [0.02, 0.006]}
+claims:
+  - id: by-step
+    source: "a test"
+    statement: "FedPAGE beats FedAvg at every step"
+    test: {kind: order, first: fedpage, second: fedavg, relation: faster,
+           for_each: effective_step_size}
+  - id: tuned
+    source: "a test"
+    statement: "FedPAGE needs fewer rounds"
+    test: {kind: cost_to_target, first: fedpage, second: fedavg, relation: faster, target: 1.0e-2}
+"""
+PAIRED = {"fedpage": 0.958, "fedavg": 0.965, "unused": 0.99}
+STEPS = {"0.1": 0.1, "0.03": 0.03, "0.02": 0.1, "0.006": 0.03}
+
+
+@pytest.fixture
+def judged(tmp_path, monkeypatch) -> Path:
+    """A folder with a configuration, and results of its experiment that were judged."""
+    config = config_folder(tmp_path / "config", small=EXPERIMENT)
+    plan = build_plan(config)
+    experiment, own = plan.experiments["demo-small"], tmp_path / "results/experiments/demo-small"
+    files = []
+    for number, spec in enumerate(plan.runs.values()):
+        named = {key: getattr(spec, key) for key in ("paper", "experiment", "run", "point")}
+        named["specification"] = canonical_json(spec.model_dump(mode="json"))
+        named["source_digest"] = code_digest(*spec.code)
+        step = STEPS[spec.point.rpartition("-")[2]]
+        trace = noisy_trace(PAIRED[spec.run], seeds=8, records=201, seed=number, step=step)
+        files.append(spec.trace_file(tmp_path / "results"))
+        write_trace(problem(trace).assign_attrs(named), files[-1])
+    said = selection_spec(plan, "demo-small")
+    made = own / "selection.json", own / "traces.nc"
+    select_points(files, [], experiment.selection, {}, said["heading"], said["titles"], *made)
+    judge_claims(
+        "demo-small",
+        "fedpage",
+        list(experiment.claims),
+        False,
+        made[1],
+        made[0],
+        own / "claims.csv",
+    )
+    monkeypatch.chdir(tmp_path)
+    return own
+
+
+def command(*arguments: object, status: int = 0) -> str:
+    found = CliRunner().invoke(app, [*map(str, arguments), "--config", "config"])
+    assert found.exit_code == status, found.output
+    return found.output
+
+
+def test_a_step_judges_published_files_as_it_judged_the_results(judged):
+    """Without what published them: the step of the workflow reads them as those of results."""
+    command("publish", "results", "out", "--records", 20)
+    claims = build_plan(Path("config")).experiments["demo-small"].claims
+    published = Path("out/demo-small.nc"), Path("out/selections/demo-small.json")
+    judge_claims("demo-small", "fedpage", list(claims), False, *published, Path("again.csv"))
+    kept, again = read_verdicts(judged / "claims.csv"), read_verdicts(Path("again.csv"))
+    assert len(kept) == 4 and {one.outcome for one in kept} == {"reproduced"}
+    for one, other in zip(kept, again, strict=True):
+        assert (one.claim, one.case, one.outcome) == (other.claim, other.case, other.outcome)
+        if one.effect and other.effect:
+            found, expected = (
+                [effect.estimate, effect.low, effect.high] for effect in (other.effect, one.effect)
+            )
+            np.testing.assert_allclose(found, expected, atol=0.1 * one.effect.smallest, rtol=1e-3)
+
+
+def test_points_are_published_that_claims_look_at_and_no_others(judged):
+    command("publish", "results", "out")
+    runs = fedatlas.open_atlas("out").runs()
+    assert runs.groupby("run").size().to_dict() == {"fedpage": 2, "fedavg": 2, "unused": 1}
+
+
+def test_records_are_thinned_only_as_far_as_verdicts_follow(judged):
+    """Means over a window and crossings of noisy curves take more records than 20."""
+    command("publish", "results", "out", "--records", 20)
+    kept = fedatlas.open_atlas("out").sel("demo-small", "fedpage").sizes["record"]
+    without_claims = judged / "claims.csv"
+    without_claims.unlink()
+    command("publish", "results", "other", "--records", 20)
+    other = fedatlas.open_atlas("other").sel("demo-small", "fedpage").sizes["record"]
+    assert other <= 20 < kept <= 201
+
+
+def test_verify_judges_published_verdicts_again(judged):
+    command("publish", "results", "all/first")
+    assert "4 of 4 verdicts follow" in command("verify", "all")
+    (row, *_) = json.loads(command("verify", "all/first", "--json"))
+    assert (row["claim"], row["outcome"], row["why"]) == ("demo-small/by-step", "reproduced", "")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("by-step,,", "by-stride,,", "the configuration declares no such claim"),
+        ("tuned,,fedpage,a test,FedPAGE needs", "tuned,,fedpage,a test,It needs", "declared other"),
+        (",reproduced,", ",contradicted,", "outcome: contradicted → reproduced"),
+    ],
+)
+def test_verdicts_that_do_not_follow_are_listed_with_the_reason(judged, old, new, said):
+    command("publish", "results", "out")
+    file = Path("out/verdicts.csv")
+    text = file.read_text(encoding="utf-8")
+    assert old in text
+    file.write_text(text.replace(old, new), encoding="utf-8")
+    assert "verdicts.csv: its SHA-256 is" in command("verify", "out", status=2)
+    write_sums(Path("out"))
+    assert said in command("verify", "out", status=1)
+
+
+def test_a_claim_by_step_does_not_follow_from_chosen_points(judged):
+    """As folders were published before: chosen points of thinned traces."""
+    kept = judged / "claims.csv"
+    text = kept.read_text(encoding="utf-8")
+    kept.unlink()
+    command("publish", "results", "out", "--records", 20)
+    write_text(Path("out/verdicts.csv"), text)
+    write_sums(Path("out"))
+    shutil.rmtree("results")
+    told = command("verify", "out", status=1)
+    assert "demo-small/by-step (3 rows): 2 of 4 configurations are there" in told
+    assert "demo-small/tuned: records are thinned; " in told
+
+
+def test_verdicts_that_do_not_follow_from_the_results_are_not_published(judged):
+    kept = judged / "claims.csv"
+    text = kept.read_text(encoding="utf-8")
+    kept.write_text(text.replace(",reproduced,", ",undecided,"), encoding="utf-8")
+    asked = CliRunner().invoke(app, ["publish", "results", "out", "--config", "config"])
+    assert isinstance(asked.exception, FedatlasError) and not Path("out").exists()
+    assert "outcome: undecided → reproduced" in str(asked.exception)
+    command("publish", "results", "out", "--stale")
