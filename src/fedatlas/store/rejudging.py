@@ -124,7 +124,7 @@ class Kept:
         if not self.selection.is_file():
             return dict.fromkeys(rows, "the record of chosen points is not there")
         claims = {f"{self.name}/{claim.id}": claim for claim in self.declared.claims}
-        results = results_of(runs, self.selection, self.declared.seeds_added, self.studies)
+        results = results_of(runs, self.selection, self.declared.seeds_added, self.studies, {})
         found: dict[Row, str] = {}
         for name in dict.fromkeys(one.claim for one in self.verdicts):
             own = {row: verdict for row, verdict in rows.items() if row[0] == name}
