@@ -102,7 +102,7 @@ def publish(
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=".publish-") as temporary:
         folder = Path(temporary) / "new"
         folder.mkdir()
-        kept = [one for one in kept_in_results(experiments, known) if publication.takes(one.name)]
+        kept = list(kept_in_results(experiments, known, publication.takes))
         traces = sum(_write_traces(atlas, folder, publication, kept))
         judged = _write_verdicts(experiments, folder, publication, kept)
         about = _about(traces, judged, publication)

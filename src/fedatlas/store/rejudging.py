@@ -4,7 +4,7 @@ A verdict is recomputable if its claim, judged from what is published, has the o
 is as fragile, and has its effect to a tenth of the smallest effect that counts.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -124,7 +124,10 @@ class Kept:
         if not self.selection.is_file():
             return dict.fromkeys(rows, "the record of chosen points is not there")
         claims = {f"{self.name}/{claim.id}": claim for claim in self.declared.claims}
-        results = results_of(runs, self.selection, self.declared.seeds_added, self.studies, {})
+        try:
+            results = results_of(runs, self.selection, self.declared.seeds_added, self.studies, {})
+        except FedatlasError as error:  # such as a study in the format of another version
+            return dict.fromkeys(rows, str(error))
         found: dict[Row, str] = {}
         for name in dict.fromkeys(one.claim for one in self.verdicts):
             own = {row: verdict for row, verdict in rows.items() if row[0] == name}
@@ -203,14 +206,17 @@ def _is_near(first: float, second: float, effect: Effect) -> bool:
     return bool(np.isclose(first, second, rtol=1e-3, atol=allowed, equal_nan=True))
 
 
-def kept_in_results(experiments: Path, declared: Mapping[str, Experiment]) -> Iterator[Kept]:
-    """Verdicts of each experiment of a results folder that was judged."""
-    for own in sorted(experiments.iterdir()) if experiments.is_dir() else ():
-        if (own / "claims.csv").is_file():
+def kept_in_results(
+    experiments: Path, declared: Mapping[str, Experiment], takes: Callable[[str], bool]
+) -> Iterator[Kept]:
+    """Verdicts of each experiment of a results folder that was judged and is taken."""
+    for file in sorted(experiments.glob("*/claims.csv")):
+        own = file.parent
+        if takes(own.name):
             yield Kept(
                 own.name,
                 declared.get(own.name),
-                read_verdicts(own / "claims.csv"),
+                read_verdicts(file),
                 own / "selection.json",
                 _studies(own),
             )
