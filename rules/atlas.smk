@@ -45,6 +45,7 @@ rule write_summary:
             lambda wildcards: {"experiments": SELECTED.names},
             passes=["output"],
             results=RESULTS,
+            added_seeds=CONFIG.added_seeds,
         ),
         scope=digest_of_scope(PLAN, SELECTED.names),  # long: the summary reads it anew
     shell:

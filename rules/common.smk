@@ -44,7 +44,10 @@ try:
     # Experiments among the targets are what is selected.
     CAN_BE_NAMED = commands_name_experiments(workflow, config)
     PLAN, NAMED = plan_command(
-        sys.argv[1:], CONFIG.experiments, CONFIGURATION, *PROJECTS, named=CAN_BE_NAMED
+        sys.argv[1:],
+        *(CONFIG.experiments, CONFIGURATION, *PROJECTS),
+        named=CAN_BE_NAMED,
+        added_seeds=CONFIG.added_seeds,
     )
     SELECTED = Selected(PLAN, list(NAMED) or CONFIG.experiments, named=CAN_BE_NAMED)
     export_to_jobs(CONFIG, CONFIGURATION)

@@ -27,14 +27,56 @@ def run(
         str | None, typer.Option(help="Where to train: auto, cpu, cuda, cuda:N, or cuda/M.")
     ] = None,
     seeds: Seeds = None,
+    decide: Annotated[
+        bool, typer.Option("--decide", help="Add seeds until every claim is decided.")
+    ] = False,
+    most_seeds: Annotated[
+        int, typer.Option(min=1, help="With --decide: how many seeds an experiment has at most.")
+    ] = 24,
     dry_run: Annotated[bool, typer.Option(help="Say what would run; run nothing.")] = False,
 ) -> None:
     """Run experiments: figures, verdicts, the atlas; all that they need first."""
-    from fedatlas.interruption import HandingOn
-
     command = ["snakemake", *_elsewhere(), "--logger", "fedatlas", "--cores", str(cores)]
     command += ["--dry-run"] if dry_run else []
-    command += ["--config", *settings_of(experiments, mirror, device, seeds)]
+    settings = settings_of(experiments, mirror, device, seeds)
+    if decide:
+        _decide(experiments, [*command, "--config", *settings], most_seeds, dry_run)
+    else:
+        _call([*command, "--config", *settings])
+    if dry_run:
+        return
+    if diverged := diverged_of(experiments):
+        say(diverged)
+    say("What came out, and where to look: fedatlas summary")
+
+
+def _decide(experiments: list[str], command: list[str], most: int, dry_run: bool) -> None:
+    """Run, and add seeds to what is undecided until nothing is, or no more may be added."""
+    from fedatlas.cli.deciding import look, to_decide
+    from fedatlas.extensions import projects
+    from fedatlas.files import canonical_json
+    from fedatlas.plan.build import build_plan
+    from fedatlas.plan.places import shipped_configuration
+
+    plan = build_plan(shipped_configuration(), *projects(), names=experiments)
+    found = list(to_decide(plan, experiments))
+    added = {each.name: 0 for each in found}
+    while True:
+        _call([*command, f"added_seeds={canonical_json(added)}"])
+        if dry_run:
+            return
+        after, lines = look(found, added, Path("results"), most)
+        for line in lines:
+            say(line)
+        if after == added:
+            return
+        added = after
+
+
+def _call(command: list[str]) -> None:
+    """Run Snakemake; typer.Exit where it fails."""
+    from fedatlas.interruption import HandingOn
+
     say(shlex.join(command))
     with HandingOn() as signals:
         process = subprocess.Popen(
@@ -46,11 +88,8 @@ def run(
         signals.reach(process.pid)
         status = process.wait()
     signals.end()
-    if status or dry_run:
+    if status:
         raise typer.Exit(status)
-    if diverged := diverged_of(experiments):
-        say(diverged)
-    say("What came out, and where to look: fedatlas summary")
 
 
 def settings_of(

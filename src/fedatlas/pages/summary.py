@@ -61,9 +61,12 @@ class _Outcome(NamedTuple):
     points: Sequence[Mapping[str, str]]
 
 
-def write_summary(experiments: list[str], results: Path, output: Path) -> None:
+def write_summary(
+    experiments: list[str], added_seeds: dict[str, int], results: Path, output: Path
+) -> None:
     """Write what was run, published numbers beside ours, verdicts and errata, as Markdown."""
-    plan = build_plan(shipped_configuration(), *projects(), names=experiments)
+    folders = shipped_configuration(), *projects()
+    plan = build_plan(*folders, names=experiments, added_seeds=added_seeds)
     write_report(read_scope(plan, experiments), results, output)
 
 

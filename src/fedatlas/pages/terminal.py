@@ -148,7 +148,7 @@ def print_power(results: Path, console: Console) -> None:
         return
     for verdict in sorted(found, key=_fewest_needed):
         name = f"{verdict.claim}, {verdict.case}" if verdict.case else verdict.claim
-        say_on(console, f"{name}\n    {_would_decide(verdict)}")
+        say_on(console, f"{name}\n    {format_open(verdict)}")
 
 
 def undecided(verdicts: Sequence[Verdict]) -> Iterator[Verdict]:
@@ -160,8 +160,8 @@ def undecided(verdicts: Sequence[Verdict]) -> Iterator[Verdict]:
             yield verdict
 
 
-def _would_decide(verdict: Verdict) -> str:
-    """The effect so far, and what would decide."""
+def format_open(verdict: Verdict) -> str:
+    """An undecided verdict's effect so far, and what would decide."""
     effect = verdict.effect
     if effect is None:
         return "without an effect of its own"

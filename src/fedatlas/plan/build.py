@@ -6,7 +6,7 @@ Imported when the workflow is parsed: light, no network, no data.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import count, islice, product
 from pathlib import Path
 from typing import Any
 
@@ -130,25 +130,66 @@ def _experiments_of(*folders: Path) -> list[Path]:
     return [folder / "experiments" for folder in folders]
 
 
-def build_plan(config_folder: Path, *projects: Path, names: Iterable[str] = ("*",)) -> Plan:
+def build_plan(
+    config_folder: Path,
+    *projects: Path,
+    names: Iterable[str] = ("*",),
+    added_seeds: Mapping[str, int] | None = None,
+) -> Plan:
     """Read and validate data sets, papers and experiments of these folders, and what they need.
 
     Projects need not have files of each kind. names: of experiments, or globs; other files are not
-    read. FedatlasError for the first fault in what is read.
+    read. added_seeds: how many experiments have beside those declared, see `WorkflowConfig`.
+    FedatlasError for the first fault in what is read.
     """
     heads = heads_in(config_folder, *projects)
     catalogue = load_catalogue(*files_named("datasets.yaml", config_folder, projects))
     papers = load_papers(*files_named("papers.yaml", config_folder, projects))
     files = files_named("sentences.yaml", config_folder, projects)
     sentences = load_sentences(*files, papers=papers)
-    names = tuple(names)
-    experiments = load_experiments(*_experiments_of(config_folder, *projects), names=names)
+    names, added = tuple(names), added_seeds or {}
+    folders = _experiments_of(config_folder, *projects)
+    experiments = load_experiments(*folders, names=[*names, *added])
+    experiments = _with_seeds(experiments, added, heads)
     plan = Plan(catalogue, papers, sentences, tuple(heads), experiments, {}, {}, {}, {})
     for name in experiments:
         _add_jobs(plan, name)
     if "*" in names:
         check_all_tested(experiments.values(), sentences)
     return plan
+
+
+def _with_seeds(
+    experiments: dict[str, Experiment], added: Mapping[str, int], heads: Sequence[Head]
+) -> dict[str, Experiment]:
+    """The experiments with added seeds, which others that show their runs have, too."""
+    for name in added:
+        where = f"configuration key 'added_seeds': '{name}'"
+        if name not in experiments:
+            known = [*experiments, *(head.name for head in heads if "*" not in head.name)]
+            raise FedatlasError(f"{where}: there is no such experiment{similar(name, known)}")
+        if other := experiments[name].runs_of:
+            raise FedatlasError(f"{where} shows the runs of '{other}': add seeds to that")
+    found = dict(experiments)
+    for name, experiment in experiments.items():
+        owner = experiment.runs_of or name
+        if owner in added:
+            more = _next_seeds(experiments[owner], experiments, added[owner])
+            seeds = {"seeds": (*experiment.seeds, *more), "seeds_added": True}
+            found[name] = experiment.model_copy(update=seeds)
+    return found
+
+
+def _next_seeds(
+    experiment: Experiment, experiments: Mapping[str, Experiment], number: int
+) -> list[int]:
+    """The next numbers after the declared seeds; not those by which points were chosen."""
+    tuning = set(experiment.tuning_seeds)
+    for run in experiment.runs.values():
+        if other := experiments.get(run.tuned_in or ""):
+            tuning |= {*other.seeds, *other.tuning_seeds}
+    following = (seed for seed in count(max(experiment.seeds) + 1) if seed not in tuning)
+    return list(islice(following, number))
 
 
 def _add_jobs(plan: Plan, name: str) -> None:

@@ -1,7 +1,7 @@
 """What is made across the selected experiments: targets, the joined atlas, the summary."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,13 @@ def plan_command(
     config_folder: Path,
     *projects: Path,
     named: bool = True,
+    added_seeds: Mapping[str, int] | None = None,
 ) -> tuple[Plan, dict[str, list[str]]]:
     """The plan of what a command is about, and the experiments that words of it name.
 
     Such words are names, or globs of names: they begin with a group and a hyphen. selected: what it
-    is about without any. named: whether there may be some. FedatlasError if one matches nothing.
+    is about without any. named: whether there may be some. added_seeds: as `build_plan` takes them.
+    FedatlasError if one matches nothing.
     """
     groups = {head.group for head in heads_in(config_folder, *projects)} if named else set()
     globs = [
@@ -38,7 +40,8 @@ def plan_command(
     ]
     # Of other experiments files may be asked for, or jobs.
     within = re.findall(r"experiments?[/=]([a-z0-9-]+)", " ".join(words))
-    plan = build_plan(config_folder, *projects, names=[*(globs or selected), *within])
+    names = [*(globs or selected), *within]
+    plan = build_plan(config_folder, *projects, names=names, added_seeds=added_seeds)
     return plan, {word: plan.select([word]) for word in globs}
 
 

@@ -130,7 +130,8 @@ def expected(
 ) -> tuple[RunSpec | None, list[CheckResult]]:
     """The run that would be computed now, None if there is none, and what differs.
 
-    A run that has another name now is the same: seeds keep their results.
+    A run that has another name now is the same: seeds keep their results. Seeds may have been added
+    to those declared.
     attributes: of the trace, its objects parsed. results: the folder, with records of selections.
     """
     declared = attributes.get("specification", {})
@@ -151,6 +152,9 @@ def expected(
             found.append(unchecked("hyper_parameters", detail))
             chosen = {"hyper_parameters": declared.get("hyper_parameters"), "tuned_in": None}
             planned = planned.model_copy(update=chosen)
+    seeds = declared.get("seeds", [])
+    if set(seeds) > set(planned.seeds) and seeds[0] == planned.seeds[0]:
+        planned = planned.model_copy(update={"seeds": tuple(seeds)})  # `fedatlas run --decide`
     now = planned.model_dump(mode="json")
     recorded = {**declared, **{name: now[name] for name in _NAMES if name in declared}}
     found += compared("configuration", recorded, now, RUN_AGAIN)

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from pydantic import Field, field_validator
+from pydantic import Field, NonNegativeInt, field_validator
 
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.models import Model, validated
@@ -43,12 +43,15 @@ class WorkflowConfig(Model):
     experiments: names or globs. device: where to train; auto, cpu, cuda, cuda:N, or with /M for M
     runs at a time on a GPU. mirror: a folder with raw files, used before any download. seeds: a
     folder of results of seeds that projects and machines may share; <results>/seeds without it.
+    added_seeds: experiment → how many seeds have been added to those that it declares, while its
+    verdicts were looked at; 0 where some may yet be.
     """
 
     experiments: tuple[str, ...] = ("demo-*",)
     device: str = Field(default="auto", pattern=r"^(auto|cpu|cuda(:\d+)?(/[1-9]\d*)?)$")
     mirror: Path | None = None
     seeds: Path | None = None
+    added_seeds: dict[str, NonNegativeInt] = Field(default={})
 
     @field_validator("mirror", "seeds", mode="before")
     @classmethod

@@ -1,0 +1,100 @@
+"""What `fedatlas run --decide` does between two runs: it says what is decided, and adds seeds."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedatlas.evaluation.verdicts import Verdict, cases_of, read_verdicts, whole_claims
+from fedatlas.pages.terminal import format_open, undecided
+from fedatlas.plan.build import Plan
+from fedatlas.schema.config import is_named
+
+#: The largest share by which seeds are added at once: what few seeds say is needed is a guess.
+_AT_ONCE = 0.5
+
+
+@dataclass(frozen=True)
+class Deciding:
+    """An experiment that trains runs, and those whose claims are about them.
+
+    name: of the experiment to which seeds are added. judged: names of experiments. declared: how
+    many seeds it declares.
+    """
+
+    name: str
+    judged: tuple[str, ...]
+    declared: int
+
+    def further(self, results: Path, seeds: int, most: int) -> tuple[int, list[str]]:
+        """With how many seeds to judge again, and what to say; as many as there are: no more.
+
+        seeds: how many there are. most: how many there may be.
+        """
+        verdicts = [
+            verdict
+            for experiment in self.judged
+            for verdict in read_verdicts(results / "experiments" / experiment / "claims.csv")
+        ]
+        wholes = whole_claims(verdicts)
+        names = {whole.claim for whole in wholes if whole.outcome == "undecided"}
+        left = [verdict for verdict in undecided(verdicts) if verdict.claim in names]
+        many = f"{seeds} seeds, {len(wholes) - len(names)} of {len(wholes)} claims decided"
+        lines = [f"{self.name}: {many}"]
+        lines += [f"  {v.claim}: {v.outcome}" for v in wholes if v.claim not in names]
+        for verdict in left:
+            case = f", {verdict.case}" if verdict.case else ""
+            lines.append(f"  {verdict.claim}{case}: undecided, {format_open(verdict)}")
+        mendable = [verdict for verdict in left if seeds_may_decide(verdict, verdicts)]
+        if not mendable or seeds >= most:
+            if left:
+                why = "no seed would decide the rest" if not mendable else "the budget is used up"
+                lines.append(f"  no more seeds: {why}")
+            return seeds, lines
+        enough = min(most, next_number(mendable, seeds))
+        lines.append(f"  next: {enough} seeds")
+        return enough, lines
+
+
+def seeds_may_decide(verdict: Verdict, verdicts: Sequence[Verdict]) -> bool:
+    """Whether more seeds may decide an undecided verdict: not where a run has no value.
+
+    verdicts: with the cases of its claim. A claim whose contradicted cases Holm's correction does
+    not let stand may be decided by them.
+    """
+    if verdict.effect is not None:
+        return math.isfinite(verdict.effect.estimate)
+    own = cases_of(verdicts).get(verdict.claim, []) if verdict.is_whole else []
+    return any(case.outcome == "contradicted" for case in own)
+
+
+def next_number(left: Sequence[Verdict], seeds: int) -> int:
+    """Seeds in all with which to look again: as many as the next claim would probably need.
+
+    At most half more than there are, at least one.
+    """
+    known = [verdict.effect.needed for verdict in left if verdict.effect and verdict.effect.needed]
+    most = math.ceil((1 + _AT_ONCE) * seeds)
+    return max(seeds + 1, min([*known, most]))
+
+
+def to_decide(plan: Plan, names: Sequence[str]) -> Iterator[Deciding]:
+    """The experiments that train what claims of these experiments, or globs of them, are about."""
+    judged: dict[str, list[str]] = {}
+    for name, experiment in plan.experiments.items():
+        if is_named(name, names) and experiment.claims and experiment.trained:
+            judged.setdefault(experiment.runs_of or name, []).append(name)
+    for owner, own in judged.items():
+        yield Deciding(owner, tuple(own), len(plan.experiments[owner].seeds))
+
+
+def look(
+    experiments: Sequence[Deciding], added: Mapping[str, int], results: Path, most: int
+) -> tuple[dict[str, int], list[str]]:
+    """How many seeds each is to have beside those declared, and what to say of all."""
+    after, said = {}, []
+    for each in experiments:
+        enough, lines = each.further(results, each.declared + added[each.name], most)
+        after[each.name] = enough - each.declared
+        said += lines
+    return after, said
