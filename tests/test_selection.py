@@ -90,7 +90,11 @@ def test_the_highest_auroc_is_chosen_by_its_distance_to_one():
     # log10 of 0.1, 0.04, 0.01 and 0.1
     assert scores == [pytest.approx([-1, -1.39794]), pytest.approx([-2, -1])]
     scores = {"good": pytest.approx(-1.19897), "better": pytest.approx(-1.5)}
-    assert choices(record) == {"run": Choice("better", scores, Effort(tried=2))}
+    by_seed = {
+        "good": pytest.approx([-1, -1.39794], rel=1e-5), "better": pytest.approx([-2, -1])
+    }  # fmt: skip
+    expected = Choice("better", scores, Effort(tried=2), by_seed=by_seed)
+    assert choices(record) == {"run": expected}
     with pytest.raises(FedatlasError, match="has no 'gradient_norm'"):
         select(traces, Selection())
 
@@ -115,7 +119,10 @@ def test_the_record_is_json_and_holds_every_candidates_score():
     }
     assert second["score"] == pytest.approx(-2.5)
     assert choices(record) == {
-        "run": Choice("b", {"a": np.inf, "b": pytest.approx(-2.5)}, Effort(("rate",), 2))
+        "run": Choice(
+            *("b", {"a": np.inf, "b": pytest.approx(-2.5)}, Effort(("rate",), 2)),
+            by_seed={"a": pytest.approx([-1, np.inf]), "b": pytest.approx([-2, -3])},
+        )
     }
 
 
@@ -246,6 +253,7 @@ def test_for_each_stated_step_the_rest_is_tuned_elsewhere():
         {"step-1": pytest.approx(-1), "step-2": pytest.approx(np.log10(0.2))},
         Effort(("step",), 5),
         {"step-1": Effort((), 3), "step-2": Effort(("momentum",), 2)},
+        choice["run"].by_seed,
     )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.claims.tried_value import TriedValueTest
+from fedatlas.evaluation.claims.tried_value import ChosenValueTest, TriedValueTest
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.selection import Traces, choices, select
 from fedatlas.schema.claims import CaseOutcome
@@ -227,3 +227,59 @@ def test_a_flat_profile_is_not_called_wrong_however_seeds_are_correlated():
     # 1/64 a side and draw: 2.3 and 4.7 of 150 are expected at most.
     assert wrong["published_value"] <= 7
     assert wrong["selected_order"] <= 12
+
+
+def by_seed(curves: dict[float, list[float]]) -> list[Any]:
+    """A run over a grid of rates: rate → the level of each of three tuning seeds."""
+    return [
+        levels_trace(np.array(levels), step=rate, hyper_parameters={"rate": rate})
+        for rate, levels in curves.items()
+    ]
+
+
+def chosen(test: dict[str, Any], **runs: dict[float, list[float]]) -> CaseOutcome:
+    traces = {run: by_point(by_seed(curves)) for run, curves in runs.items()}
+    (found,) = ChosenValueTest(**test).judge(Results(traces, choices(select(traces, Selection()))))
+    return found
+
+
+LOW, HIGH = {0.1: [1e-3] * 3, 0.2: [1e-2] * 3, 0.4: [1e-2] * 3}, {
+    0.1: [1e-2] * 3, 0.2: [1e-2] * 3, 0.4: [1e-3] * 3
+}  # fmt: skip
+SPLIT = {0.1: [1e-2, 1e-2, 1e-3], 0.2: [1e-1] * 3, 0.4: [1e-3, 1e-3, 1e-2]}
+
+
+@pytest.mark.parametrize(
+    ("larger", "smaller", "outcome"),
+    [
+        (HIGH, LOW, "reproduced"),
+        (LOW, HIGH, "contradicted"),
+        (HIGH, HIGH, "no difference"),
+        (SPLIT, LOW, "undecided"),
+        # 0.3 was tried by one run only, where it is best.
+        (HIGH | {0.3: [1e-6] * 3}, LOW, "reproduced"),
+        (LOW | {0.3: [1e-6] * 3}, LOW, "no difference"),
+    ],
+)
+def test_a_report_of_tuning_is_judged_by_what_every_tuning_seed_chose(larger, smaller, outcome):
+    test = {"kind": "chosen_order", "larger": "a", "smaller": "b", "hyper_parameter": "rate"}
+    found = chosen(test, a=larger, b=smaller)
+    assert found.outcome == outcome and found.effect is None
+    if outcome == "undecided":
+        told = "chosen rate: a 0.4, by tuning seed 0.4, 0.4, 0.1; b 0.1, by tuning seed 0.1, 0.1"
+        assert found.evidence.startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("printed", "curves", "outcome"),
+    [
+        (0.4, HIGH, "compatible"),
+        (0.25, HIGH, "compatible"),  # next to 0.2
+        (0.1, HIGH, "incompatible"),
+        (0.1, SPLIT, "undecided"),
+    ],
+)
+def test_a_printed_choice_is_compared_with_what_tuning_chose(printed, curves, outcome):
+    test = {"kind": "chosen_value", "run": "a", "hyper_parameter": "rate", "value": printed}
+    found = chosen(test, a=curves)
+    assert found.outcome == outcome and f"printed {printed:g}" in found.evidence

@@ -86,13 +86,14 @@ class Choice:
 
     scores: of every point that was tried, smaller is better, infinite where a seed is lost.
     effort: how it was chosen. efforts: how what a point does not state was chosen, of points that
-    are tuned in another experiment.
+    are tuned in another experiment. by_seed: scores of every point by tuning seed.
     """
 
     point: str
     scores: Mapping[str, float]
     effort: Effort = field(default_factory=Effort)
     efforts: Mapping[str, Effort] = field(default_factory=dict)
+    by_seed: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
 
 def select_points(
@@ -176,6 +177,12 @@ def choices(record: dict[str, Any]) -> dict[str, Choice]:
             },
             effort(entry),
             {one["point"]: effort(one) for one in entry["candidates"] if "tried" in one},
+            {
+                one["point"]: [
+                    np.inf if score is None else score for score in one["scores_by_seed"]
+                ]
+                for one in entry["candidates"]
+            },
         )
         for run, entry in record["runs"].items()
     }

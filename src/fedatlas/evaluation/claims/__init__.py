@@ -7,7 +7,7 @@ lead         level by a cost                     lead there over here   two cost
 slope        cost to a target, error, level      power, or others'      sizes, targets
 one_run      end, fit of a law, or all records   printed number, law    one run
                                                 or a theorem's bound
-tried_value  level at a value of a grid          regret                 values tried
+tried_value  level at a value, chosen value      regret, printed, order values tried
 study_value  what a study computes               as claimed             runs, attacks
 region       that of another test                as there               cells of a map
 

@@ -10,13 +10,14 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from pydantic import Field
 
+from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparison import Direction
 from fedatlas.evaluation.evidence import level_name
 from fedatlas.evaluation.levels import Trace
 from fedatlas.evaluation.quantities import EFFECT_KEYS, WINDOW, EffectTest, Measured, Window
 from fedatlas.evaluation.results import NotTestableError, Results
 from fedatlas.evaluation.selection import number_at, scores
-from fedatlas.schema.claims import CaseOutcome, Kind
+from fedatlas.schema.claims import CaseOutcome, ClaimTest, Kind, Outcome
 from fedatlas.schema.experiments import Experiment
 
 
@@ -149,3 +150,82 @@ class TriedValueTest(EffectTest):
 def _best_of(tried: Sequence[Tried]) -> Tried:
     """The one of the lowest score, the first of several."""
     return min(tried, key=lambda one: one.score)
+
+
+class ChosenValueTest(ClaimTest):
+    """What tuning chose, for sentences that report the tuning and not what it costs.
+
+    The value of a hyper-parameter that is best by the pooled score, and by that of each tuning
+    seed alone; no judged seed counts. Undecided where they do not agree.
+
+    chosen_order: The chosen value is larger for the run `larger` than for `smaller`, among the
+    values that both tried. Reproduced or contradicted if it is larger or smaller by every score, no
+    difference if equal by every one.
+
+    chosen_value: The chosen value is the printed one, or next to it in the grid. Compatible if it
+    is by every score, incompatible if by none.
+
+    larger, smaller, run: runs. hyper_parameter: its name, with a dot where it lies within a
+    mapping. value: the printed one.
+    """
+
+    kinds: ClassVar[Mapping[str, Kind]] = {
+        "chosen_order": Kind(requires=("larger", "smaller", "hyper_parameter")),
+        "chosen_value": Kind(requires=("run", "hyper_parameter", "value")),
+    }
+
+    run: str = ""
+    larger: str = ""
+    smaller: str = ""
+    hyper_parameter: str
+    value: float = 0.0
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        return (self.run,) if self.run else (self.larger, self.smaller)
+
+    def judge(self, results: Results) -> Iterator[CaseOutcome]:
+        grids = [self._values(results, run) for run in self.runs]
+        common = sorted(set.intersection(*(set(grid.values()) for grid in grids)))
+        if len(common) < 2:
+            raise FedatlasError(
+                f"runs {' and '.join(self.runs)} tried fewer than two common values of "
+                f"{self.hyper_parameter}"
+            )
+        chosen = [
+            self._chosen(results, run, {p: v for p, v in grid.items() if v in common})
+            for run, grid in zip(self.runs, grids, strict=True)
+        ]
+        told = "; ".join(
+            f"{run} {own[0]:g}, by tuning seed {', '.join(f'{value:g}' for value in own[1:])}"
+            for run, own in zip(self.runs, chosen, strict=True)
+        )
+        listing = ", ".join(f"{value:g}" for value in common)
+        evidence = f"chosen {self.hyper_parameter}: {told}; among {listing}"
+        if self.run:
+            near = self._nearest(common)
+            agree = {int(value in near) for value in chosen[0]}
+            outcomes: dict[int, Outcome] = {1: "compatible", 0: "incompatible"}
+            evidence += f"; printed {self.value:g}"
+        else:
+            agree = {int(np.sign(a - b)) for a, b in zip(*chosen, strict=True)}
+            outcomes = {1: "reproduced", 0: "no difference", -1: "contradicted"}
+        outcome = outcomes[agree.pop()] if len(agree) == 1 else "undecided"
+        yield CaseOutcome("", outcome, evidence)
+
+    def _nearest(self, values: Sequence[float]) -> list[float]:
+        """The value nearest to the printed one and its neighbours in the grid."""
+        place = int(np.argmin(np.abs(np.array(values) - self.value)))
+        return list(values[max(place - 1, 0) : place + 2])
+
+    def _values(self, results: Results, run: str) -> dict[str, float]:
+        """The value of each point of a run."""
+        points = results.traces[run].items()
+        return {p: round(number_at(trace, self.hyper_parameter), 12) for p, trace in points}
+
+    def _chosen(self, results: Results, run: str, values: Mapping[str, float]) -> list[float]:
+        """The best value by the pooled score, then by each tuning seed alone."""
+        choice = results.chosen[run]
+        by_seed = zip(*(choice.by_seed[point] for point in values), strict=True)
+        rows = [[choice.scores[point] for point in values], *by_seed]
+        return [list(values.values())[int(np.argmin(row))] for row in rows]
