@@ -1,23 +1,26 @@
 """A page for each paper: what ran of it, its experiments with their claims, its errata."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fedatlas.evaluation.evidence import MARKS, format_outcomes, in_full
+from fedatlas.evaluation.evidence import MARKS, capital, format_outcomes, in_full
 from fedatlas.evaluation.verdicts import Verdict
 from fedatlas.markdown import code, link, prose, table, text
 from fedatlas.pages.repository import (
     HEADS,
     KeptVerdict,
+    SentenceOutcome,
+    count_by_setting,
     coverage_rows,
-    outcomes_of,
     read_kept,
+    sentence_outcomes,
 )
 from fedatlas.plan.build import Plan, build_plan, group_of
 from fedatlas.schema.claims import Claim
 from fedatlas.schema.experiments import Experiment
-from fedatlas.schema.papers import DEMO, OURS, RAN, Coverage, Covered, Paper, load_coverage
+from fedatlas.schema.papers import DEMO, OURS, RAN, Coverage, Paper, load_coverage
 from making.published import Published
 
 #: Figures that were drawn from whole traces and kept, each named as its experiment.
@@ -27,10 +30,16 @@ FIGURES = "figures"
 
 _COUNTED = """
 A panel is a part of a figure or table that the paper tells apart; what shows no result of a run is
-not counted. Verdicts are of the paper's own claims in the experiments that are named, each
-counted once, as `config/verdicts.csv` keeps them. A dash means that no verdict is kept: the
-experiments did not run, ran under an earlier [rule](../verdicts.md), or judge no claim of the
+not counted. Outcomes are of the paper's sentences, each as far as the experiments that are named
+judge it, from what `config/verdicts.csv` keeps. A dash means that no verdict is kept: the
+experiments did not run, ran under an earlier [rule](../verdicts.md), or test no sentence of the
 paper. What came out in words, with numbers, stands under
+"""
+_SENTENCES = """
+Each sentence counts once for every setting in which it was judged: on the paper's setting, in
+smaller runs, on other data, or in runs of ours where the paper shows none. Of all of its cases the
+worst counts, and that any is contradicted pays for asking all; a sentence that speaks of most of
+its cases takes more than half ([how claims are judged](../verdicts.md)).
 """
 _SHOWN = """
 Pictures are drawn from the [published](../published.md) traces, which keep some records of each
@@ -77,7 +86,7 @@ def coverage_table(of: _Sources, folder: str = "") -> str:
 
     folder: where the papers' pages lie.
     """
-    rows = coverage_rows(of.coverage, of.kept, of.plan.experiments)
+    rows = coverage_rows(of.plan.sentences, of.coverage, of.kept, of.plan.experiments)
     pages = {key: link(text(of.plan.papers[key].name), f"{folder}{key}.md") for key in rows}
     return table(HEADS, [[pages[key], *cells] for key, cells in rows.items()])
 
@@ -87,9 +96,9 @@ def _overview(of: _Sources) -> str:
     return "\n\n".join(
         [
             "# The papers",
-            "How many panels of figures and tables ran, and on what. *There* is on the paper's "
-            "data or where none is needed; *elsewhere* is on a part of it, on other data, or in "
-            "experiments of ours that test what the paper states. Parties of VFB² are simulated.",
+            "How many panels of figures and tables ran, and on what, and how the papers' sentences "
+            "came out, each counted once in every setting in which it was judged. Runs of ours "
+            "test what a paper states but shows no runs of. Parties of VFB² are simulated.",
             coverage_table(of),
             "Verdicts are those that `config/verdicts.csv` keeps; see "
             "[how claims are judged](../verdicts.md).",
@@ -112,9 +121,16 @@ def _paper(of: _Sources, key: str) -> Iterator[str]:
     yield "## Coverage"
     yield f"{_COUNTED.strip()} [findings](../findings/{key}.md)."
     yield table(
-        ("shown", "ran", "data, size, what differs or is missing", "the paper's claims"),
-        list(_rows(of, coverage.figures)),
+        ("shown", "ran", "data, size, what differs or is missing", "the paper's sentences"),
+        list(_rows(of, key)),
     )
+    yield "## What it claims"
+    yield " ".join(_SENTENCES.split())
+    rows = _sentences(of, key, coverage.settings)
+    yield f"{_counted(rows)}."
+    yield table(("sentence", "place", "setting", "outcome", "judged in"), [*map(_told, rows)])
+    if silent := _not_judged(of, key, rows):
+        yield f"Tested, but never judged: {silent}."
     named = {name: None for each in coverage.figures for name in each.experiments}
     own = [name for name, each in of.plan.experiments.items() if each.paper == key]
     yield from _experiments(of, list(named | dict.fromkeys(own)))
@@ -132,15 +148,51 @@ def _reference(paper: Paper) -> str:
     return told + link(text(paper.identifier), paper.address) + "."
 
 
-def _rows(of: _Sources, figures: Sequence[Covered]) -> Iterator[list[str]]:
+def _sentences(of: _Sources, key: str, settings: Mapping[str, str]) -> list[SentenceOutcome]:
+    return sentence_outcomes(of.kept, of.plan.experiments, of.plan.sentences[key], settings)
+
+
+def _counted(rows: Sequence[SentenceOutcome]) -> str:
+    counts = count_by_setting(rows).items()
+    told = (f"{setting}: {format_outcomes(own)}" for setting, own in counts if own)
+    return capital("; ".join(told)) or "None is judged"
+
+
+def _told(row: SentenceOutcome) -> list[str]:
+    """A row of the table of sentences; claims by the experiments that state them."""
+    sentence, by_experiment = row.sentence, dict.fromkeys(one.experiment for one in row.claims)
+    shown = ", ".join(link(name, f"#{name}") for name in by_experiment)
+    spoken = " *(of most cases)*" if sentence.cases == "most" else ""
+    return [
+        f"“{text(sentence.text)}”{spoken}",
+        text(sentence.place),
+        text(row.setting),
+        f"{MARKS[row.outcome]} {row.outcome}",
+        f"{len(row.claims)} claim{'s' * (len(row.claims) > 1)}: {shown}",
+    ]
+
+
+def _not_judged(of: _Sources, key: str, rows: Sequence[SentenceOutcome]) -> str:
+    judged = {row.sentence.id for row in rows}
+    left = [each for each in of.plan.sentences[key].values() if each.id not in judged]
+    return "; ".join(f"“{text(each.text)}” ({text(each.place)})" for each in left)
+
+
+def _rows(of: _Sources, key: str) -> Iterator[list[str]]:
     """Verdicts of an experiment stand beside the first figure that names it, others refer to it."""
+    settings = of.coverage[key].settings
+
+    def outcomes_of(names: Sequence[str]) -> Counter[str]:
+        own = {name: settings[name] for name in names if name in settings}
+        return Counter(row.outcome for row in _sentences(of, key, own))
+
     counted: dict[str, str] = {}
-    for each in figures:
+    for each in of.coverage[key].figures:
         own = [name for name in each.experiments if name not in counted]
         again = [name for name in each.experiments if name in counted]
         counted |= dict.fromkeys(own, each.name)
-        counts = outcomes_of(of.kept, of.plan.experiments, own)
-        judged = (name for name in again if outcomes_of(of.kept, of.plan.experiments, [name]))
+        counts = outcomes_of(own)
+        judged = (name for name in again if outcomes_of([name]))
         outcomes = [f"see {text(counted[name])}" for name in judged]
         if counts or not outcomes:
             outcomes = [format_outcomes(counts), *outcomes]
@@ -221,7 +273,7 @@ def _experiment(of: _Sources, name: str, notes: dict[str, str]) -> Iterator[str]
         yield f"{explored}: {curves}cases and evidence."
     if experiment.claims:
         yield table(
-            ("claim", "source", "outcome", "effect"),
+            ("our reading of the sentence", "source", "outcome", "effect"),
             [_claimed(of, name, claim) for claim in experiment.claims],
         )
 

@@ -184,7 +184,7 @@ def coverage(
         check_folder(folder)
         verdicts = kept.joined(verdicts, kept.taken_from(folder), plan.experiments)
     write_text(config / "verdicts.csv", kept.kept_to_csv(verdicts))
-    table = kept.readme_table(plan.papers, covered, verdicts, plan.experiments)
+    table = kept.readme_table(plan.papers, plan.sentences, covered, verdicts, plan.experiments)
     text = readme.read_text(encoding="utf-8")
     write_text(readme, kept.with_table(text, table, readme))
     say(f"{config / 'verdicts.csv'}: {len(verdicts)} claims; {readme}: the table")

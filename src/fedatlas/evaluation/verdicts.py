@@ -40,7 +40,7 @@ from fedatlas.schema.claims import (
     Quantifier,
 )
 from fedatlas.schema.models import read_json, validated
-from fedatlas.schema.papers import OURS
+from fedatlas.schema.papers import OURS, Sentence
 from fedatlas.schema.runs import Selection
 
 log = logging.getLogger(__name__)
@@ -51,14 +51,15 @@ DECIDED: tuple[Outcome, ...] = ("reproduced", "contradicted")
 _NO_TESTS: tuple[Outcome, ...] = (*SILENT, "compatible", "incompatible")
 
 #: Names of questions, as tables head them.
-QUESTIONS = {"paper": "the paper's claims", "ours": "our own questions"}
+QUESTIONS = {"paper": "the paper's sentences", "ours": "our own questions"}
 
 #: Whose experiments are that belong to no paper, or to several: a project's own are among them.
 OF_NO_PAPER = "of no single paper"
 
 #: What the last columns of tallies mean, for readers.
 CORRECTION = (
-    "Each row counts claims, not their cases; questions of ours are counted apart. Where many "
+    "Each row counts sentences of a paper, each once for every setting in which it was judged, or "
+    "questions of ours; neither counts cases. Where many "
     'claims are tested, some come out by chance: "after Holm" says how many of those that '
     'tests over seeds reproduce or contradict ("decided") are left after Holm\'s correction for '
     "all claims tested in that row. The smallest p of n seeds is 1/2 to the power of n: few "
@@ -265,6 +266,67 @@ def cases_of(verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
     return cases
 
 
+def by_sentence(
+    verdicts: Sequence[Verdict], sentences: Mapping[str, Sentence], settings: Mapping[str, str]
+) -> list[Verdict]:
+    """What tallies count: claims of one sentence in one setting joined, all their cases below.
+
+    sentences: by id; claims of other ones, and questions of ours, stay as they are. settings:
+    experiment → where it ran, one of `SETTINGS`. A claim that speaks of another share of its cases
+    than the sentence does is one case of it.
+    """
+    cases, joined = cases_of(verdicts), dict[str, list[Verdict]]()
+    found: list[Verdict] = []
+    for whole in whole_claims(verdicts):
+        sentence = sentences.get(whole.sentence)
+        if sentence is None:
+            found += [whole, *cases.get(whole.claim, [])]
+            continue
+        setting = settings.get(whole.claim.partition("/")[0], "")
+        row = f"{sentence.id}, {setting}" if setting else sentence.id
+        own = cases.get(whole.claim, [])
+        if not own or whole.cases != sentence.cases:
+            own = [_as_a_case(whole, own)]
+        joined.setdefault(row, []).extend(
+            replace(case, claim=row, case=f"{whole.claim}: {case.case}".removesuffix(": "))
+            for case in own
+        )
+    for row, own in joined.items():
+        found += [_joined(sentences[own[0].sentence], row, own), *own]
+    return found
+
+
+def _as_a_case(whole: Verdict, cases: Sequence[Verdict]) -> Verdict:
+    """A claim as one case, with the p of as many of its own cases as it takes."""
+    if not cases or whole.outcome not in DECIDED:
+        return whole
+    effects = [case.effect for case in cases if case.outcome == whole.outcome and case.effect]
+    if not effects:
+        return whole
+    return replace(whole, effect=replace(effects[0], p=_whole_p(whole, cases)))
+
+
+def _joined(sentence: Sentence, row: str, cases: Sequence[Verdict]) -> Verdict:
+    """The row of a sentence."""
+    counts = Counter[str](case.outcome for case in cases)
+    spoken = [CaseOutcome(one.case, one.outcome, one.evidence, one.effect) for one in cases]
+    fragile = sum(bool(case.fragile) for case in cases)
+    return Verdict(
+        claim=row,
+        case="",
+        paper=cases[0].paper,
+        source=sentence.place,
+        statement=sentence.text,
+        sentence=sentence.id,
+        question="paper",
+        outcome=together(spoken, sentence.cases),
+        evidence=f"{len(cases)} case{'s' * (len(cases) != 1)}: {format_outcomes(counts)}",
+        fragile=f"{fragile} of {len(cases)} cases" if fragile else "",
+        cases=sentence.cases,
+        effect=cases[0].effect if len(cases) == 1 else None,
+    )
+
+
 def under_test(verdicts: Sequence[Verdict]) -> list[tuple[Verdict, float]]:
     """Claims that rest on comparisons over seeds, with their one-sided p.
 
@@ -310,10 +372,13 @@ def _case_p(case: Verdict, outcome: Outcome) -> float:
     return 1.0 if case.effect.p is None else case.effect.p
 
 
-def verdict_summary(verdicts: Sequence[Verdict]) -> str:
-    """Count claims by outcome in words, those of papers and questions of ours apart."""
+def verdict_summary(verdicts: Sequence[Verdict], unit: str = "claims") -> str:
+    """Count claims by outcome in words, those of papers and questions of ours apart.
+
+    unit: what rows of papers are: claims, or sentences.
+    """
     parts = []
-    for question, whose in (("paper", "claims of papers"), ("ours", "questions of ours")):
+    for question, whose in (("paper", f"{unit} of papers"), ("ours", "questions of ours")):
         counts = Counter[str](v.outcome for v in whole_claims(verdicts, question))
         if counts:
             parts.append(f"{whose}, {counts.total()} judged: {format_outcomes(counts)}")
@@ -425,7 +490,7 @@ def tally_table(tallies: Mapping[str, Tally]) -> tuple[list[str], list[list[str]
         counted = (own.outcomes.total(), *(own.outcomes[kind] for kind in occurring))
         tests = map(str, (*counted, own.tested, own.decided, own.surviving))
         rows.append([name, *tests, *(possible if own.tested else ["–", "–"])])
-    return ["claims", *occurring, *_TESTS], rows
+    return ["counted", *occurring, *_TESTS], rows
 
 
 def format_correction(tally: Tally) -> str:

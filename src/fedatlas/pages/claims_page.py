@@ -10,7 +10,8 @@ own. Nothing depends on colour: each part has a shape of its own.
 import html
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 
 from fedatlas.evaluation.evidence import MARKS, capital, in_full, in_short
@@ -30,6 +31,7 @@ from fedatlas.evaluation.verdicts import (
     would_decide,
 )
 from fedatlas.files import write_text
+from fedatlas.pages.sentences import joined
 from fedatlas.schema.claims import OUTCOMES, Effect
 
 log = logging.getLogger(__name__)
@@ -220,6 +222,7 @@ th {{ border-bottom: 2px solid #555; }}
 .cases summary {{ cursor: pointer; padding: .2rem .6rem; color: #444; }}
 .cases .claims {{ background: #f6f6f6; }}
 .cases table td:first-child {{ padding-left: 1.8rem; }}
+.cases table td.reading {{ padding-left: .6rem; }}
 .reproduced, .compatible {{ color: #00694d; }}
 .contradicted, .incompatible {{ color: #a83200; }}
 .smaller-than-claimed, .no-difference {{ color: #6b4a00; }}
@@ -230,8 +233,9 @@ th {{ border-bottom: 2px solid #555; }}
 <p>{summary}. Experiments: {selection}.</p>
 <p>What a claim says is compared seed by seed: the interval of the median difference is held
 against zero and against the smallest effect that counts, which is declared before any run. A lost
-seed counts as infinitely bad. The worst of several cases of a claim counts, unless it speaks of
-most of them.</p>
+seed counts as infinitely bad. A sentence of a paper stands once, as printed, for each setting in
+which it was judged, with our readings of it below. The worst of its cases counts, and that any is
+contradicted pays for asking all, unless it speaks of most of them.</p>
 <dl>
 {outcomes}
 </dl>
@@ -257,18 +261,19 @@ def collect_claims(claims: list[Path], csv: Path, html: Path) -> None:
     verdicts = [verdict for file in claims for verdict in read_verdicts(file)]
     write_text(csv, verdicts_to_csv(verdicts))
     write_text(html, verdicts_to_html(verdicts))
-    log.info("%s", verdict_summary(verdicts))
+    log.info("%s", verdict_summary(joined(verdicts), "sentences"))
 
 
 def verdicts_to_html(verdicts: Sequence[Verdict]) -> str:
-    """Verdicts as a self-contained page; cases, if any, can be folded out below their claim."""
-    tallies = {family_name(*family): tally(own) for family, own in families(verdicts).items()}
+    """Verdicts as a self-contained page; cases can be folded out below their sentence or claim."""
+    counted = families(joined(verdicts))
+    tallies = {family_name(*family): tally(own) for family, own in counted.items()}
     heads, rows = tally_table(tallies)
     held = dict.fromkeys(verdict.claim.partition("/")[0] for verdict in verdicts)
     return _PAGE.format(
         style=STYLE,
         selection=html.escape(", ".join(held) or "no experiment"),
-        summary=html.escape(capital(verdict_summary(verdicts))),
+        summary=html.escape(capital(verdict_summary(joined(verdicts), "sentences"))),
         outcomes=outcomes_html(),
         key=html.escape(KEY),
         strip_key=html.escape(STRIP_KEY),
@@ -278,8 +283,8 @@ def verdicts_to_html(verdicts: Sequence[Verdict]) -> str:
             f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows
         ),
         sections="\n".join(
-            f"<h2>{html.escape(family_name(*family))}</h2>\n{_table(own)}"
-            for family, own in families(verdicts).items()
+            f"<h2>{html.escape(family_name(*family))}</h2>\n{_table(own, verdicts)}"
+            for family, own in counted.items()
         ),
     )
 
@@ -292,28 +297,55 @@ def outcomes_html() -> str:
     )
 
 
-def _table(verdicts: Sequence[Verdict]) -> str:
-    cases = cases_of(verdicts)
-    rows = [_rows(whole, cases.get(whole.claim, [])) for whole in whole_claims(verdicts)]
+def _table(counted: Sequence[Verdict], verdicts: Sequence[Verdict]) -> str:
+    """counted: rows and their cases. verdicts: of the claims, which say how sentences are read."""
+    cases, claims = cases_of(counted), {each.claim: each for each in whole_claims(verdicts)}
+    rows = [_rows(whole, cases.get(whole.claim, []), claims) for whole in whole_claims(counted)]
     return (
         f'<div class="frame"><table class="claims">{_COLUMNS}<thead><tr>{_HEAD}</tr></thead>'
         f"<tbody>\n{chr(10).join(rows)}\n</tbody></table></div>"
     )
 
 
-def _rows(whole: Verdict, cases: Sequence[Verdict]) -> str:
+def _rows(whole: Verdict, cases: Sequence[Verdict], claims: Mapping[str, Verdict]) -> str:
+    printed = whole.claim not in claims
     name = f"{html.escape(whole.claim)} · {html.escape(whole.source)}"
-    about = f'{html.escape(whole.statement)}<span class="name">{name}</span>'
+    said = html.escape(f"“{whole.statement}”" if printed else whole.statement)
+    about = f'{said}<span class="name">{name}</span>'
     if not cases:
         return f"<tr>{_cells(about, whole)}</tr>"
     row = f'<tr class="has-cases">{_cells(about, whole)}</tr>'
     rule = "more than half decide" if whole.cases == "most" else "the worst counts"
     told = f"{len(cases)} cases, of which {rule}" if len(cases) > 1 else "1 case"
-    inner = "\n".join(f"<tr>{_cells(html.escape(case.case), case)}</tr>" for case in cases)
+    below: Iterable[tuple[str, Verdict | None]] = (
+        _readings(cases, claims) if printed else ((html.escape(case.case), case) for case in cases)
+    )
+    inner = "\n".join(
+        f"<tr>{_cells(about, case)}</tr>"
+        if case
+        else f'<tr><td class="reading" colspan="4">{about}</td></tr>'
+        for about, case in below
+    )
     return (
         f'{row}\n<tr class="cases"><td colspan="4"><details><summary>{told}</summary>\n'
         f'<table class="claims">{_COLUMNS}<tbody>\n{inner}\n</tbody></table></details></td></tr>'
     )
+
+
+def _readings(
+    cases: Sequence[Verdict], claims: Mapping[str, Verdict]
+) -> Iterator[tuple[str, Verdict | None]]:
+    """Our readings of a sentence, as HTML: a claim with its only case, or above its cases."""
+    for name, own in groupby(cases, lambda case: case.case.partition(": ")[0]):
+        claim, found = claims[name], list(own)
+        about = f"{html.escape(name)} · {html.escape(claim.source)}"
+        about = f'Our reading: {html.escape(claim.statement)}<span class="name">{about}</span>'
+        if len(found) == 1:
+            yield about, found[0]
+            continue
+        yield about, None
+        for case in found:
+            yield html.escape(case.case.removeprefix(f"{name}: ")), case
 
 
 def _cells(about: str, verdict: Verdict) -> str:

@@ -1,8 +1,11 @@
 """What the repository keeps of results: verdicts, README's table of what ran, the data card.
 
 config/verdicts.csv has a row for each claim that was judged, as results lie in no repository.
+Tallies count the papers' sentences, each once for every setting in which claims about it were
+judged, whatever number of claims, experiments and cases that takes.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -11,13 +14,14 @@ from typing import NamedTuple
 
 from fedatlas.data.datasets import Dataset
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.comparison import together
 from fedatlas.evaluation.evidence import format_outcomes
 from fedatlas.evaluation.tables import parse_rows, row_parser, to_csv
-from fedatlas.evaluation.verdicts import read_verdicts, whole_claims
+from fedatlas.evaluation.verdicts import cases_of, read_verdicts, whole_claims
 from fedatlas.markdown import code, link, paragraph, table, text
-from fedatlas.schema.claims import Outcome
+from fedatlas.schema.claims import CaseOutcome, Claim, Effect, Outcome
 from fedatlas.schema.experiments import Experiment
-from fedatlas.schema.papers import Coverage, Paper
+from fedatlas.schema.papers import SETTINGS, Coverage, Paper, Sentence
 from fedatlas.schema.quantities import COSTS, MEASUREMENTS
 from fedatlas.store.publishing import KEYS
 
@@ -34,16 +38,33 @@ HOW = {
     "never": ("never",),
 }
 #: Columns of tables of what ran, and how it came out.
-HEADS = ("paper", *HOW, "verdicts there", "verdicts elsewhere")
+HEADS = ("paper", *HOW, *(f"sentences, {name}" for name in SETTINGS))
+
+Sentences = Mapping[str, Mapping[str, Sentence]]  # by paper and id
 
 
 class KeptVerdict(NamedTuple):
-    """How one claim came out; judged: on which day."""
+    """How one claim came out; judged: on which day.
+
+    cases: how its cases did, in words, of a claim that has several. p: the smallest one of those
+    that contradict it, if they are random.
+    """
 
     experiment: str
     claim: str
     outcome: Outcome
     judged: str
+    cases: str = ""
+    p: float | None = None
+
+
+class SentenceOutcome(NamedTuple):
+    """How a sentence of a paper came out in one of `SETTINGS`; claims: that were judged there."""
+
+    sentence: Sentence
+    setting: str
+    outcome: Outcome
+    claims: tuple[KeptVerdict, ...]
 
 
 def read_kept(path: Path) -> list[KeptVerdict]:
@@ -63,9 +84,16 @@ def taken_from(results: Path) -> list[KeptVerdict]:
     found = []
     for file in sorted(results.glob("experiments/*/claims.csv")):
         judged = datetime.fromtimestamp(file.stat().st_mtime, UTC).date().isoformat()
-        for verdict in whole_claims(read_verdicts(file)):
+        verdicts = read_verdicts(file)
+        cases = cases_of(verdicts)
+        for verdict in whole_claims(verdicts):
             experiment, _, claim = verdict.claim.partition("/")
-            found.append(KeptVerdict(experiment, claim, verdict.outcome, judged))
+            own = cases.get(verdict.claim, [])
+            counts = format_outcomes(Counter[str](case.outcome for case in own)) if own else ""
+            effects = [each.effect for each in own or [verdict] if each.outcome == "contradicted"]
+            known = [effect.p for effect in effects if effect and effect.p is not None]
+            p = min(known) if known and len(known) == len(effects) else None
+            found.append(KeptVerdict(experiment, claim, verdict.outcome, judged, counts, p))
     if not found:
         raise FedatlasError(
             f"{results}: holds no experiments/*/claims.csv; name the folder of results of a run"
@@ -96,31 +124,81 @@ def joined(
     ]
 
 
-def outcomes_of(
-    kept: Iterable[KeptVerdict],
-    experiments: Mapping[str, Experiment],
-    names: Sequence[str],
-    question: str = "paper",
+def questions_of_ours(
+    kept: Iterable[KeptVerdict], experiments: Mapping[str, Experiment], names: Iterable[str]
 ) -> Counter[str]:
-    """How the claims of these experiments came out; question: whose claims."""
+    """How our own questions of these experiments came out."""
     asked = {
         (name, claim.id)
         for name in names
         for claim in experiments[name].claims
-        if claim.question == question
+        if claim.sentence is None
     }
     return Counter(each.outcome for each in kept if (each.experiment, each.claim) in asked)
 
 
+def sentence_outcomes(
+    kept: Iterable[KeptVerdict],
+    experiments: Mapping[str, Experiment],
+    sentences: Mapping[str, Sentence],
+    settings: Mapping[str, str],
+) -> list[SentenceOutcome]:
+    """How a paper's sentences came out, a row for each setting in which claims were judged.
+
+    settings: experiment → its setting; others are left out. Rows are in the paper's order.
+    """
+    places = {(each.experiment, each.claim): each for each in kept}
+    judged: dict[tuple[str, str], list[tuple[Claim, KeptVerdict]]] = {}
+    for name in settings:
+        for claim in experiments[name].claims:
+            tested = claim.sentence or ""
+            if tested in sentences and (name, claim.id) in places:
+                own = judged.setdefault((tested, settings[name]), [])
+                own.append((claim, places[name, claim.id]))
+    rows = []
+    for sentence in sentences.values():
+        for setting in SETTINGS:
+            found = judged.get((sentence.id, setting), [])
+            if found:
+                cases = [case for claim, one in found for case in _cases(claim, one, sentence)]
+                outcome = together(cases, sentence.cases)
+                claims = tuple(one for _, one in found)
+                rows.append(SentenceOutcome(sentence, setting, outcome, claims))
+    return rows
+
+
+def _cases(claim: Claim, kept: KeptVerdict, sentence: Sentence) -> Iterator[CaseOutcome]:
+    """The cases of a claim, or the claim, if it speaks of another share of them."""
+    counts = {kept.outcome: 1}
+    if claim.cases == sentence.cases and kept.cases:
+        found = re.findall(r"(\d+) ([^,]+)", kept.cases)
+        counts = {outcome: int(count) for count, outcome in found}
+    for outcome, count in counts.items():
+        effect = None
+        if outcome == "contradicted" and kept.p is not None:
+            nan = float("nan")
+            effect = Effect(nan, nan, nan, smallest=nan, unit="", seeds=0, p=kept.p)
+        yield from [CaseOutcome(kept.claim, outcome, "", effect)] * count
+
+
+def count_by_setting(rows: Iterable[SentenceOutcome]) -> dict[str, Counter[str]]:
+    """How many sentences came out how, by setting."""
+    found = {setting: Counter[str]() for setting in SETTINGS}
+    for row in rows:
+        found[row.setting][row.outcome] += 1
+    return found
+
+
 def readme_table(
     papers: Mapping[str, Paper],
+    sentences: Sentences,
     coverage: Mapping[str, Coverage],
     kept: Sequence[KeptVerdict],
     experiments: Mapping[str, Experiment],
 ) -> str:
-    """A row for each paper: how many panels ran, on what, and how its claims came out."""
+    """A row for each paper: how many panels ran, on what, and how its sentences came out."""
     rows = [f"| {' | '.join(HEADS)} |", "|" + "---|" * len(HEADS)]
-    for key, (first, *others) in coverage_rows(coverage, kept, experiments).items():
+    for key, (first, *others) in coverage_rows(sentences, coverage, kept, experiments).items():
         paper = papers[key]
         named = f"{link(text(paper.name), paper.address)} ({paper.year})"
         rows.append(f"| {' | '.join([named, f'**{first}**', *others])} |")
@@ -128,6 +206,7 @@ def readme_table(
 
 
 def coverage_rows(
+    sentences: Sentences,
     coverage: Mapping[str, Coverage],
     kept: Sequence[KeptVerdict],
     experiments: Mapping[str, Experiment],
@@ -135,27 +214,11 @@ def coverage_rows(
     """By paper: the cells below HEADS, but for the first."""
     found = {}
     for key, covered in coverage.items():
-        own = [name for name, experiment in experiments.items() if experiment.paper == key]
         first, *others = (covered.panels(*kinds) for kinds in HOW.values())
         panels = [f"{first} of {covered.panels()}", *(str(count or "–") for count in others)]
-        found[key] = [*panels, *outcomes_by_data(kept, covered, experiments, own)]
+        rows = sentence_outcomes(kept, experiments, sentences[key], covered.settings)
+        found[key] = [*panels, *map(format_outcomes, count_by_setting(rows).values())]
     return found
-
-
-def outcomes_by_data(
-    kept: Sequence[KeptVerdict],
-    coverage: Coverage,
-    experiments: Mapping[str, Experiment],
-    names: Iterable[str],
-) -> tuple[str, str]:
-    """How claims came out on the paper's data, or where none is needed, and elsewhere."""
-    names = set(names)
-    there = names & coverage.as_the_paper
-    told, otherwise = (
-        format_outcomes(outcomes_of(kept, experiments, sorted(own)))
-        for own in (there, names - there)
-    )
-    return told, otherwise
 
 
 def with_table(readme: str, table: str, where: Path) -> str:

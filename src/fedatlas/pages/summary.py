@@ -28,6 +28,7 @@ from fedatlas.files import write_text
 from fedatlas.markdown import code, counted, item, link, paragraph, prose, table, text
 from fedatlas.pages.numbers import PublishedNumber, cost_tables, published_numbers
 from fedatlas.pages.scope import PaperScope, SelectedExperiment, read_scope
+from fedatlas.pages.sentences import joined
 from fedatlas.plan.build import build_plan
 from fedatlas.plan.places import shipped_configuration
 from fedatlas.schema.claims import OUTCOMES
@@ -36,10 +37,10 @@ from fedatlas.schema.papers import OURS, Paper
 
 _OPENING = """
 What a claim says is compared seed by seed: the interval of the median difference is held
-against zero and against the smallest effect that counts, which is declared before any run. The
-worst of several cases of a claim counts, unless it speaks of most of them. Not every experiment
-is the paper's own: those on other data, or with other networks, stand in for it, as their notes
-say. The outcomes:
+against zero and against the smallest effect that counts, which is declared before any run. A
+sentence of a paper counts once for each setting in which it was judged: on the paper's, smaller, on
+other data, or in runs of ours. The worst of its cases counts, and that any is contradicted pays for
+asking all, unless it speaks of most of them. The outcomes:
 """
 _COLUMNS = """
 Points are those of all grids; diverged are seeds of the points that were chosen, one for each run.
@@ -114,11 +115,11 @@ def _read_table(path: Path) -> Sequence[Mapping[str, str]]:
 def _overview(
     scopes: Sequence[PaperScope], outcomes: Mapping[str, Sequence[_Outcome]]
 ) -> Iterator[str]:
-    every = [verdict for own in outcomes.values() for each in own for verdict in each.verdicts]
+    every = joined([one for own in outcomes.values() for each in own for one in each.verdicts])
     run = counted(sum(map(len, outcomes.values())), "experiment")
     yield paragraph(
-        f"This selection: {run}; {verdict_summary(every)}. `fedatlas summary` tells of all that "
-        "was judged in the results folder, whenever it was selected."
+        f"This selection: {run}; {verdict_summary(every, 'sentences')}. `fedatlas summary` tells "
+        "of all that was judged in the results folder, whenever it was selected."
     )
     yield paragraph(_OPENING)
     yield "\n".join(item(f"*{kind}*: {text(means)}.") for kind, means in OUTCOMES.items())
@@ -284,16 +285,26 @@ def _judged(verdicts: Sequence[Verdict]) -> Iterator[str]:
     if not verdicts:
         yield "None of these experiments states a claim."
         return
-    yield paragraph(f"{capital(verdict_summary(verdicts))}.")
-    cases = cases_of(verdicts)
+    counted = joined(verdicts)
+    yield paragraph(f"{capital(verdict_summary(counted, 'sentences'))}.")
+    cases = cases_of(counted)
     for question, name in QUESTIONS.items():
-        asked = whole_claims(verdicts, question)
+        asked = whole_claims(counted, question)
         if asked:
             yield f"{capital(name)}:"
             yield table(
-                ("claim", "outcome", "effect", "cases"),
+                ("sentence" if question == "paper" else "claim", "outcome", "effect", "cases"),
                 [_claim_row(whole, cases.get(whole.claim, [])) for whole in asked],
             )
+    claims = {each.claim for each in whole_claims(verdicts)}
+    printed = [whole for whole in whole_claims(counted) if whole.claim not in claims]
+    if printed:
+        yield "As printed:"
+        yield "\n".join(
+            item(f"{code(one.claim)}: “{text(one.statement)}” ({text(one.source)}).")
+            for one in printed
+        )
+    cases = cases_of(verdicts)
     yield "Evidence, claim by claim:"
     yield "\n".join(
         _evidence(whole, cases.get(whole.claim, [])) for whole in whole_claims(verdicts)

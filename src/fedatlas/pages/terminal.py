@@ -22,6 +22,7 @@ from fedatlas.evaluation.verdicts import (
     tally,
     whole_claims,
 )
+from fedatlas.pages.sentences import joined
 from fedatlas.plain_text import cell, say_on
 from fedatlas.plan.build import group_of
 from fedatlas.schema.claims import Effect
@@ -75,7 +76,7 @@ def _corrections(verdicts: Mapping[str, list[Verdict]]) -> list[str]:
     """What is left of a paper's claims when many tests are accounted for, and of the rest."""
     every = [verdict for own in verdicts.values() for verdict in own]
     lines = []
-    for (paper, question), own in families(every).items():
+    for (paper, question), own in families(joined(every)).items():
         if told := format_correction(tally(own)):
             lines.append(f"{family_name(paper, question)}: {told}")
     open_ones = sum(1 for own in verdicts.values() for _ in undecided(own))

@@ -175,6 +175,13 @@ RAN = {
 PANELS = ("paper", "dataless", "smaller", "other", "never")
 #: Verdicts of these are about what the paper ran.
 AS_THE_PAPER = ("paper", "dataless")
+#: Where a sentence was judged, and which lines of coverage.yaml are so; each is counted apart.
+SETTINGS = {
+    "on the paper's setting": AS_THE_PAPER,
+    "smaller": ("smaller",),
+    "on other data": ("other",),
+    "in runs of ours": ("ours",),
+}
 
 
 class Covered(Model):
@@ -245,13 +252,14 @@ class Coverage(Model):
         return sum(each.count for each in self.figures if each.ran in wanted)
 
     @property
-    def as_the_paper(self) -> set[str]:
-        """Experiments on the paper's data, or that need none; of several lines the first counts."""
+    def settings(self) -> dict[str, str]:
+        """Experiments that ran → their one of `SETTINGS`; of several lines the first counts."""
+        setting = {ran: name for name, kinds in SETTINGS.items() for ran in kinds}
         found: dict[str, str] = {}
         for each in self.figures:
-            for name in each.experiments:
-                found.setdefault(name, each.ran)
-        return {name for name, ran in found.items() if ran in AS_THE_PAPER}
+            for name in each.experiments if each.ran in setting else ():
+                found.setdefault(name, setting[each.ran])
+        return found
 
 
 def load_coverage(
@@ -273,6 +281,15 @@ def load_coverage(
     for key, coverage in found.items():
         _check_experiments(coverage.figures, experiments, f"{path}: {key}")
     return {key: found[key] for key in papers}
+
+
+def read_settings(path: Path) -> dict[str, str]:
+    """Experiments that ran → their one of `SETTINGS`, of all papers; none if there is no file."""
+    content = read_yaml(path) if path.is_file() else {}
+    found: dict[str, str] = {}
+    for key, value in content.items() if isinstance(content, Mapping) else ():
+        found |= validated(Coverage, {"figures": value}, f"{path}: {key}").settings
+    return found
 
 
 def _check_experiments(figures: Sequence[Covered], known: Collection[str], where: str) -> None:
