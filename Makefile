@@ -14,7 +14,7 @@ INSTALL := -m pip install --quiet --no-compile --constraint constraints.txt
 # Hundreds of processes start: Python keeps what it compiles, whatever the machine's default is.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test site schemas fuzz kill-test test-cluster slurm-test check bench peers clean environment
+.PHONY: demo test site schemas words fuzz kill-test test-cluster slurm-test check bench peers clean environment
 
 # Rebuilt when the requirements change; the marker is written last, so a broken install is redone.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -70,6 +70,9 @@ site: environment  # a warning, such as of a link that leads nowhere, fails it
 
 schemas: environment  # after a change of what people write in config/
 	cd docs && ../$(BIN)/python -m making.schemas
+
+words: environment  # after a change of what words of papers claim
+	cd docs && ../$(BIN)/python -m making.words
 
 bench: demo  # of which it says where the time went
 	$(BIN)/python benchmarks/rounds.py

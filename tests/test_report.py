@@ -442,7 +442,7 @@ def test_every_claim_and_every_verdict_of_every_experiment_stands_there_once(
     if not every:
         assert inlines(part) == ["None of these experiments states a claim."]
         return
-    rows = [row for row in cells(part) if row[0] != "claim"]
+    rows = [row for row in cells(part) if row[0] not in ("claim", "sentence")]
     said = [each for each in every if not each.case]
     in_order = [
         each for question in ("paper", "ours") for each in said if each.question == question
@@ -519,7 +519,7 @@ def test_tallies_say_what_survives_many_tests(case):
     case.add("fedpage-a", SMALL, small_traces(), *found)
     tallies = [row for row in cells(case.page("fedpage-a").markdown) if ", " in row[0]]
     assert tallies == [
-        ["FedPAGE, the paper's claims", "3", "2", "1", "2", "2", "2", "2", "7"],
+        ["FedPAGE, the paper's sentences", "3", "2", "1", "2", "2", "2", "2", "7"],
         ["FedPAGE, our own questions", "1", "1", "0", "1", "1", "1", "1", "6"],
     ]
     more = [verdict(f"fedpage-a/open-{n}", "undecided", effect=effect()) for n in range(3)]

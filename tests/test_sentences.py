@@ -1,11 +1,17 @@
 """Sentences of papers: what claims test, and what tallies count."""
 
+from dataclasses import replace
+
 import pytest
 import yaml
 
 from experiment_files import config_folder, plan_of_all
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.verdicts import by_sentence, tally
+from fedatlas.pages.repository import KeptVerdict, sentence_outcomes
 from fedatlas.plan.build import build_plan
+from fedatlas.schema.papers import Sentence
+from verdict_factory import effect, verdict
 from workflow_copy import EXPERIMENT
 
 SENTENCE = {"id": "fp/6.2/s9", "place": "section 6.2", "text": "FedPAGE converges faster."}
@@ -64,3 +70,85 @@ def test_questions_of_ours_say_so():
     claims = [claim for each in plan_of_all().experiments.values() for claim in each.claims]
     unsaid = [claim.id for claim in claims if not claim.sentence and claim.source[:4] != "ours"]
     assert not unsaid
+
+
+# --- rows ---
+
+
+SENTENCES = {
+    "demo/1/s1": Sentence(id="demo/1/s1", place="section 1", text="It is faster."),
+    "demo/1/s2": Sentence(id="demo/1/s2", place="section 1", text="Typically.", cases="most"),
+}
+
+
+def claimed(name, sentence, outcomes, p=None, **more):
+    """A claim with a case for each outcome, of experiment `name`."""
+    whole = verdict(f"demo-{name}/it", "undecided", sentence=sentence, **more)
+    cases = [
+        verdict(f"demo-{name}/it", kind, f"step {n}", sentence=sentence, effect=effect(p=p), **more)
+        for n, kind in enumerate(outcomes)
+    ]
+    return [whole, *cases]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "outcomes", "p", "expected"),
+    [
+        ("demo/1/s1", [["reproduced"], ["reproduced", "not testable"]], 0.001, "reproduced"),
+        ("demo/1/s1", [["reproduced"], ["smaller than claimed"]], 0.001, "smaller than claimed"),
+        # Three cases are asked: 3 · 0.008 is below 2.5 %, and 3 · 0.009 is not.
+        ("demo/1/s1", [["contradicted"], ["reproduced"] * 2], 0.008, "contradicted"),
+        ("demo/1/s1", [["contradicted"], ["reproduced"] * 2], 0.009, "undecided"),
+        # More than half of all five, though of one experiment's none.
+        ("demo/1/s2", [["reproduced"] * 3, ["no difference"] * 2], 0.001, "reproduced"),
+        ("demo/1/s2", [["reproduced"] * 2, ["no difference"] * 2], 0.001, "undecided"),
+    ],
+)
+def test_a_sentence_is_one_row_whatever_claims_test_it(sentence, outcomes, p, expected):
+    quantifier = SENTENCES[sentence].cases
+    rows = [
+        row
+        for name, kinds in zip("ab", outcomes, strict=True)
+        for row in claimed(name, sentence, kinds, p, cases=quantifier)
+    ]
+    whole, *cases = by_sentence(rows, SENTENCES, {})
+    assert (whole.claim, whole.statement) == (sentence, SENTENCES[sentence].text)
+    assert whole.outcome == expected
+    assert [case.outcome for case in cases] == [kind for kinds in outcomes for kind in kinds]
+    assert {case.claim for case in cases} == {sentence}
+    assert tally([whole, *cases]).outcomes == {expected: 1}
+
+
+def test_settings_are_counted_apart_and_questions_of_ours_stay():
+    rows = [*claimed("a", "demo/1/s1", ["reproduced"]), *claimed("b", "demo/1/s1", ["undecided"])]
+    rows += claimed("c", "", ["reproduced"], question="ours")
+    settings = {"demo-a": "on the paper's setting", "demo-b": "on other data"}
+    wholes = [row for row in by_sentence(rows, SENTENCES, settings) if row.is_whole]
+    assert {row.claim: row.outcome for row in wholes} == {
+        "demo-c/it": "undecided",
+        "demo/1/s1, on the paper's setting": "reproduced",
+        "demo/1/s1, on other data": "undecided",
+    }
+
+
+def test_a_claim_about_most_cases_is_one_case_of_a_sentence_about_all():
+    rows = claimed("a", "demo/1/s1", ["reproduced", "reproduced", "undecided"], cases="most")
+    rows[0] = replace(rows[0], outcome="reproduced")
+    whole, case = by_sentence(rows, SENTENCES, {})
+    assert (whole.outcome, case.outcome, case.case) == ("reproduced", "reproduced", "demo-a/it")
+
+
+@pytest.mark.parametrize(("p", "expected"), [(0.008, "contradicted"), (0.009, "undecided")])
+def test_kept_verdicts_are_counted_by_the_same_rule(tmp_path, p, expected):
+    other = CLAIM | {"id": "other"}
+    plan = build_plan(configuration(tmp_path, {"fedpage": [SENTENCE]}, [CLAIM, other]))
+    kept = [
+        KeptVerdict("demo-toy", "faster", "contradicted", "2026-01-01", p=p),
+        KeptVerdict("demo-toy", "other", "reproduced", "2026-01-01", "2 reproduced"),
+    ]
+    found = sentence_outcomes(
+        kept, plan.experiments, plan.sentences["fedpage"], {"demo-toy": "smaller"}
+    )
+    assert [(row.setting, row.outcome, row.claims) for row in found] == [
+        ("smaller", expected, tuple(kept))
+    ]

@@ -20,18 +20,17 @@ from fedatlas.pages.repository import (
     MARKS,
     joined,
     kept_to_csv,
-    outcomes_by_data,
-    outcomes_of,
+    questions_of_ours,
     read_kept,
     readme_table,
+    sentence_outcomes,
     taken_from,
     with_table,
 )
 from fedatlas.plan.build import build_plan
-from fedatlas.schema.claims import OUTCOMES
 from fedatlas.schema.experiment_files import read_experiments
 from fedatlas.schema.models import read_yaml
-from fedatlas.schema.papers import AS_THE_PAPER, OURS, PANELS, RAN, load_coverage
+from fedatlas.schema.papers import OURS, PANELS, RAN, load_coverage
 from verdict_factory import verdict
 
 ROOT = Path(__file__).parent.parent
@@ -39,7 +38,9 @@ CONFIG = ROOT / "config"
 sys.path.insert(0, str(ROOT / "docs"))
 
 from making import configuration, explorer, methods, papers, schemas  # noqa: E402
+from making import words as making_words  # noqa: E402
 from making.described import parted  # noqa: E402
+from making.papers import sentence_counts  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +90,11 @@ def test_schemas_accept_what_the_models_do_and_refuse_a_misspelt_key(made):
     assert not Draft202012Validator(made["experiment"]).is_valid(wrong)
 
 
+def test_the_page_of_the_rule_has_the_table_of_words_from_the_code():
+    page = (ROOT / "docs" / "verdicts.md").read_text("utf-8")
+    assert making_words.with_words(page) == page, "make words"
+
+
 def test_docstrings_are_parted_by_keys():
     text = """A grid: of points.
 
@@ -116,7 +122,7 @@ def test_coverage_is_sound_and_readme_has_its_table(plan):
     kept = read_kept(CONFIG / "verdicts.csv")
     assert joined(kept, [], plan.experiments) == kept, "a claim is gone: fedatlas coverage"
     readme = (ROOT / "README.md").read_text("utf-8")
-    table = readme_table(plan.papers, coverage, kept, plan.experiments)
+    table = readme_table(plan.papers, plan.sentences, coverage, kept, plan.experiments)
     assert with_table(readme, table, ROOT / "README.md") == readme, "fedatlas coverage"
     with pytest.raises(FedatlasError, match=r"R.md: the table .* stands between the lines"):
         with_table("# Ours", table, Path("R.md"))
@@ -175,21 +181,24 @@ def test_a_figure_s_page_counts_every_verdict_once(plan, of):
     found = dict(papers.pages(of))
     rows = {key: rows_of_coverage(found[f"{key}.md"]) for key in plan.papers}
     assert rows["fedpage"]["Figure 4(a)"][-1] == "see Figure 2(a)"
-    kept = read_kept(CONFIG / "verdicts.csv")
+    kept = {(each.experiment, each.claim) for each in read_kept(CONFIG / "verdicts.csv")}
     coverage = load_coverage(CONFIG / "coverage.yaml", plan.papers, plan.experiments)
     for key, own in coverage.items():
-        told = " ".join(cells[-1] for cells in rows[key].values())
-        named = {name for each in own.figures for name in each.experiments}
-        asked = {
-            (name, claim.id)
-            for name in named
-            for claim in plan.experiments[name].claims
-            if claim.question == "paper"
-        }
-        for outcome in OUTCOMES:
-            counts = map(int, re.findall(rf"(\d+) {outcome}\b", told))
-            keys = [(one.experiment, one.claim) for one in kept if one.outcome == outcome]
-            assert sum(counts) == len(asked.intersection(keys)), (key, outcome)
+        for each in own.figures:
+            told = sum(map(int, re.findall(r"(\d+) [a-z]", rows[key][each.name][-1])))
+            # Each sentence of the experiments that stand here first, and ran.
+            tested = {
+                (claim.sentence, own.settings[name])
+                for name in each.experiments
+                if name in own.settings and first_line(own, name) is each
+                for claim in plan.experiments[name].claims
+                if claim.sentence and (name, claim.id) in kept
+            }
+            assert told == len(tested) or "see" in rows[key][each.name][-1], (key, each.name)
+
+
+def first_line(coverage, name):
+    return next(each for each in coverage.figures if name in each.experiments)
 
 
 def test_what_has_verdicts_ran(plan, of):
@@ -212,13 +221,21 @@ def test_coverage_names_every_experiment_with_a_verdict_of_its_paper(plan):
         named = {name for each in own.figures for name in each.experiments}
         of_paper = {name for name, each in plan.experiments.items() if each.paper == key}
         assert not of_paper & judged - named, key
-        first: dict[str, str] = {}
-        for each in reversed(own.figures):
-            first |= dict.fromkeys(each.experiments, each.ran)
-        assert own.as_the_paper == {name for name in named if first[name] in AS_THE_PAPER}
-        told = outcomes_by_data(kept, own, plan.experiments, named)
-        counts = [sum(map(int, re.findall(r"(\d+) ", part))) for part in told]
-        assert sum(counts) == outcomes_of(kept, plan.experiments, [*named]).total()
+        found = sentence_outcomes(kept, plan.experiments, plan.sentences[key], own.settings)
+        places = [(row.sentence.id, row.setting) for row in found]
+        assert len(set(places)) == len(places)
+        # Every kept claim about a sentence stands in one row.
+        about = {
+            (one.experiment, one.claim)
+            for one in kept
+            if one.experiment in own.settings
+            and any(
+                claim.id == one.claim and claim.sentence
+                for claim in plan.experiments[one.experiment].claims
+            )
+        }
+        listed = [(one.experiment, one.claim) for row in found for one in row.claims]
+        assert sorted(listed) == sorted(about)
 
 
 def test_pages_show_published_figures_and_verdicts(plan, of):
@@ -250,6 +267,7 @@ def rows_of_coverage(page: str) -> dict[str, list[str]]:
 def test_findings_count_kept_and_fragile_verdicts(plan):
     """On each page: how many verdicts are kept and published, and how many are fragile."""
     kept = read_kept(CONFIG / "verdicts.csv")
+    coverage = load_coverage(CONFIG / "coverage.yaml", plan.papers, plan.experiments)
     published = [
         one
         for file in sorted((ROOT / "published").glob("*/verdicts.csv"))
@@ -257,19 +275,23 @@ def test_findings_count_kept_and_fragile_verdicts(plan):
     ]
     for key in [*plan.papers, OURS]:
         own = [name for name, each in plan.experiments.items() if each.paper == key]
-        paper = outcomes_of(kept, plan.experiments, own)
-        both = paper + outcomes_of(kept, plan.experiments, own, "ours")
+        ours = questions_of_ours(kept, plan.experiments, own)
+        claims = sum(each.experiment in own for each in kept)
         shown = [one for one in published if one.claim.split("/")[0] in own]
         reproduced = [one for one in shown if one.outcome == "reproduced"]
         fragile, of_them = (sum(bool(one.fragile) for one in some) for some in (shown, reproduced))
         among = f"among them {of_them}" if of_them else "none"
         told = [
-            rf"{both.total()} claims.* have a kept verdict.*: {format_outcomes(both)}\.",
+            rf"{claims} claims.* have a kept verdict",
             rf"{fragile} of the {len(shown)} published verdicts (is|are) fragile, "
             rf"{among} of the {len(reproduced)} that say reproduced",
+            rf"{ours.total()} are questions of ours: {format_outcomes(ours)}\.",
         ]
         if key != OURS:
-            told.append(rf"the paper's own are: {format_outcomes(paper)}\.")
+            rows = sentence_outcomes(
+                kept, plan.experiments, plan.sentences[key], coverage[key].settings
+            )
+            told.append(re.escape(f"{sentence_counts(rows)}."))
         page = "across-papers" if key == OURS else key
         text = " ".join((ROOT / "docs" / "findings" / f"{page}.md").read_text("utf-8").split())
         for words in told:

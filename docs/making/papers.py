@@ -22,6 +22,7 @@ from fedatlas.schema.claims import Claim
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.papers import DEMO, OURS, RAN, Coverage, Paper, load_coverage
 from making.published import Published
+from making.words import tests_of_sentences
 
 #: Figures that were drawn from whole traces and kept, each named as its experiment.
 _IMAGES = Path(__file__).parents[1] / "images"
@@ -126,9 +127,11 @@ def _paper(of: _Sources, key: str) -> Iterator[str]:
     )
     yield "## What it claims"
     yield " ".join(_SENTENCES.split())
-    rows = _sentences(of, key, coverage.settings)
-    yield f"{_counted(rows)}."
-    yield table(("sentence", "place", "setting", "outcome", "judged in"), [*map(_told, rows)])
+    rows, tests = _sentences(of, key, coverage.settings), tests_of_sentences(of.plan)
+    yield f"{sentence_counts(rows)}."
+    yield table(
+        ("sentence", "test", "setting", "outcome", "judged in"), [_told(row, tests) for row in rows]
+    )
     if silent := _not_judged(of, key, rows):
         yield f"Tested, but never judged: {silent}."
     named = {name: None for each in coverage.figures for name in each.experiments}
@@ -152,20 +155,21 @@ def _sentences(of: _Sources, key: str, settings: Mapping[str, str]) -> list[Sent
     return sentence_outcomes(of.kept, of.plan.experiments, of.plan.sentences[key], settings)
 
 
-def _counted(rows: Sequence[SentenceOutcome]) -> str:
+def sentence_counts(rows: Sequence[SentenceOutcome]) -> str:
+    """How sentences came out, by setting, in words."""
     counts = count_by_setting(rows).items()
     told = (f"{setting}: {format_outcomes(own)}" for setting, own in counts if own)
     return capital("; ".join(told)) or "None is judged"
 
 
-def _told(row: SentenceOutcome) -> list[str]:
+def _told(row: SentenceOutcome, tests: Mapping[str, str]) -> list[str]:
     """A row of the table of sentences; claims by the experiments that state them."""
     sentence, by_experiment = row.sentence, dict.fromkeys(one.experiment for one in row.claims)
     shown = ", ".join(link(name, f"#{name}") for name in by_experiment)
     spoken = " *(of most cases)*" if sentence.cases == "most" else ""
     return [
-        f"“{text(sentence.text)}”{spoken}",
-        text(sentence.place),
+        f"“{text(sentence.text)}”{spoken} ({text(sentence.place)})",
+        tests[sentence.id],
         text(row.setting),
         f"{MARKS[row.outcome]} {row.outcome}",
         f"{len(row.claims)} claim{'s' * (len(row.claims) > 1)}: {shown}",

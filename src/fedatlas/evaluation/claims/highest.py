@@ -30,7 +30,7 @@ from fedatlas.schema.claims import CaseOutcome, Kind
 from fedatlas.schema.models import Model
 from fedatlas.schema.quantities import Cost, LargerIsBetter
 
-_LEARNT = 0.05  # above chance
+LEARNT = 0.05  # above chance
 
 
 class OverGraph(Model):
@@ -189,7 +189,7 @@ class HighestTest(EffectTest):
         for name, trace in zip(names, traces, strict=True):
             # Lost seeds are lowest.
             end = np.median(np.nan_to_num(column(trace, self.measurement)[:, -1], nan=-np.inf))
-            if self.chance is not None and end < self.chance + _LEARNT:
+            if self.chance is not None and end < self.chance + LEARNT:
                 untrained.append(f"{name} ends at {end:.3f}")
         if not untrained:
             return case

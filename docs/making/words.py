@@ -1,0 +1,124 @@
+"""Words and tests: the table of docs/verdicts.md, and what tests of each sentence declare.
+
+`python -m making.words` writes the table anew.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from fedatlas.evaluation.claims import slope
+from fedatlas.evaluation.claims.highest import LEARNT
+from fedatlas.evaluation.quantities import COUNTING_DIFFERENCE, RELATIONS, WINDOW, Relation
+from fedatlas.files import write_text
+from fedatlas.markdown import code, table, text
+from fedatlas.plan.build import Plan
+from fedatlas.schema.claims import Claim
+
+ROOT = Path(__file__).parents[2]
+#: Between these lines docs/verdicts.md has the table.
+MARKS = ("<!-- made by python -m making.words -->", "<!-- to here -->")
+#: The papers' words for each relation.
+_SAID: dict[Relation, str] = {
+    "faster": "faster, outperforms, better, improves",
+    "at_least_as_fast": "at least as fast, ≥",
+    "much_faster": "much faster, >>",
+    "similar": "nearly the same, similar",
+}
+#: Keys of tests that choose a quantity, a window or a margin, as claims declare them.
+_DECLARED = (
+    "smallest_effect",
+    "published_effect",
+    "window",
+    "at",
+    "share",
+    "target",
+    "targets",
+    "stays",
+    "chance",
+    "each_record_from",
+    "averaged",
+    "power",
+    "base",
+    "above_optimum_by",
+    "from_horizon",
+    "tolerance",
+    "against",
+)
+
+
+def words() -> str:
+    """The table of words in Markdown, from what the code decides."""
+    return table(("word", "claimed", "counts from"), list(_decided()))
+
+
+def _decided() -> Iterator[list[str]]:
+    for relation, (direction, factor) in RELATIONS.items():
+        yield [_SAID[relation], direction, f"a factor of {factor:g} of levels and costs"]
+    yield [
+        "better, higher, lower (accuracies, AUROCs, F1 scores)",
+        RELATIONS["faster"][0],
+        f"a difference of {COUNTING_DIFFERENCE:g}",
+    ]
+    margin = slope.COUNTING_POWER
+    yield ["O(N^p), O(1/ε^p), grows with", "not worse", f"an exponent {margin:g} larger"]
+    yield ["near linear", "equal", f"an exponent within {slope.NEAR:g} of −1"]
+    yield ["in the end", "the window", f"the last {WINDOW:g} of the budget"]
+    yield ["in most of the cases, typically, usually", "of most", "more than half of all cases"]
+    yield ["in all cases, always; where nothing is said", "of all", "the worst case"]
+    yield ["has been trained", "where a `chance` is declared", f"{LEARNT:g} above guessing"]
+
+
+def tests_of_sentences(plan: Plan) -> dict[str, str]:
+    """Kinds of the tests of each sentence and what they declare, in Markdown, by its id."""
+    tests: dict[str, list[Any]] = {}
+    for experiment in plan.experiments.values():
+        for claim in experiment.claims:
+            if claim.sentence:
+                tests.setdefault(claim.sentence, []).append(_plain(claim))
+    found = {}
+    for name, own in tests.items():
+        kinds = ", ".join(dict.fromkeys(map(_kind, own)))
+        found[name] = "; ".join(filter(None, [kinds, text(_declared(own))]))
+    return found
+
+
+def _plain(claim: Claim) -> dict[str, Any]:
+    """The test as a file states it; of a region that of its first cell."""
+    test = claim.test.model_dump(mode="json", exclude_unset=True)
+    cells = test.get("cells")
+    return {"kind": test["kind"], **next(iter(cells.values()))} if cells else test
+
+
+def _kind(test: dict[str, Any]) -> str:
+    what = [test.get("relation"), test.get("measurement"), test.get("cost")]
+    told = ", ".join(code(each) for each in what if each)
+    return code(test["kind"]) + (f" ({told})" if told else "")
+
+
+def _declared(tests: list[dict[str, Any]]) -> str:
+    found: dict[str, dict[str, None]] = {}
+    for test in tests:
+        for key in _DECLARED:
+            if test.get(key) is not None:
+                found.setdefault(key, {})[_shown(test[key])] = None
+    return "; ".join(f"{key} {', '.join(values)}" for key, values in found.items())
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_shown, value)) + "]"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def with_words(page: str) -> str:
+    """The page with the table between its marks."""
+    begin, end = (page.index(mark) for mark in MARKS)
+    return f"{page[: begin + len(MARKS[0])]}\n\n{words()}\n\n{page[end:]}"
+
+
+if __name__ == "__main__":
+    path = ROOT / "docs" / "verdicts.md"
+    write_text(path, with_words(path.read_text("utf-8")))
+    sys.stdout.write(f"{path}\n")
