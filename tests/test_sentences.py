@@ -8,6 +8,7 @@ import yaml
 from experiment_files import config_folder, plan_of_all
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.verdicts import by_sentence, tally
+from fedatlas.pages.claims_page import verdicts_to_html
 from fedatlas.pages.repository import KeptVerdict, sentence_outcomes
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.papers import Sentence
@@ -152,3 +153,11 @@ def test_kept_verdicts_are_counted_by_the_same_rule(tmp_path, p, expected):
     assert [(row.setting, row.outcome, row.claims) for row in found] == [
         ("smaller", expected, tuple(kept))
     ]
+
+
+def test_the_page_prints_a_sentence_once_with_our_readings_below(monkeypatch):
+    monkeypatch.setattr("fedatlas.pages.sentences.claimed", lambda: (SENTENCES, {}))
+    rows = [*claimed("a", "demo/1/s1", ["reproduced"]), *claimed("b", "demo/1/s1", ["undecided"])]
+    page = verdicts_to_html(rows)
+    assert page.count("“It is faster.”") == 1
+    assert page.count("Our reading: says demo-a/it") == page.count("Our reading: says demo-b") == 1
