@@ -7,7 +7,8 @@ import yaml
 
 from experiment_files import config_folder, plan_of_all
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.verdicts import by_sentence, tally
+from fedatlas.evaluation.sentences import by_sentence
+from fedatlas.evaluation.verdicts import tally
 from fedatlas.pages.claims_page import verdicts_to_html
 from fedatlas.pages.repository import KeptVerdict, sentence_outcomes
 from fedatlas.plan.build import build_plan

@@ -40,7 +40,7 @@ from fedatlas.schema.claims import (
     Quantifier,
 )
 from fedatlas.schema.models import read_json, validated
-from fedatlas.schema.papers import OURS, Sentence
+from fedatlas.schema.papers import OURS
 from fedatlas.schema.runs import Selection
 
 log = logging.getLogger(__name__)
@@ -266,67 +266,6 @@ def cases_of(verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
     return cases
 
 
-def by_sentence(
-    verdicts: Sequence[Verdict], sentences: Mapping[str, Sentence], settings: Mapping[str, str]
-) -> list[Verdict]:
-    """What tallies count: claims of one sentence in one setting joined, all their cases below.
-
-    sentences: by id; claims of other ones, and questions of ours, stay as they are. settings:
-    experiment → where it ran, one of `SETTINGS`. A claim that speaks of another share of its cases
-    than the sentence does is one case of it.
-    """
-    cases, joined = cases_of(verdicts), dict[str, list[Verdict]]()
-    found: list[Verdict] = []
-    for whole in whole_claims(verdicts):
-        sentence = sentences.get(whole.sentence)
-        if sentence is None:
-            found += [whole, *cases.get(whole.claim, [])]
-            continue
-        setting = settings.get(whole.claim.partition("/")[0], "")
-        row = f"{sentence.id}, {setting}" if setting else sentence.id
-        own = cases.get(whole.claim, [])
-        if not own or whole.cases != sentence.cases:
-            own = [_as_a_case(whole, own)]
-        joined.setdefault(row, []).extend(
-            replace(case, claim=row, case=f"{whole.claim}: {case.case}".removesuffix(": "))
-            for case in own
-        )
-    for row, own in joined.items():
-        found += [_joined(sentences[own[0].sentence], row, own), *own]
-    return found
-
-
-def _as_a_case(whole: Verdict, cases: Sequence[Verdict]) -> Verdict:
-    """A claim as one case, with the p of as many of its own cases as it takes."""
-    if not cases or whole.outcome not in DECIDED:
-        return whole
-    effects = [case.effect for case in cases if case.outcome == whole.outcome and case.effect]
-    if not effects:
-        return whole
-    return replace(whole, effect=replace(effects[0], p=_whole_p(whole, cases)))
-
-
-def _joined(sentence: Sentence, row: str, cases: Sequence[Verdict]) -> Verdict:
-    """The row of a sentence."""
-    counts = Counter[str](case.outcome for case in cases)
-    spoken = [CaseOutcome(one.case, one.outcome, one.evidence, one.effect) for one in cases]
-    fragile = sum(bool(case.fragile) for case in cases)
-    return Verdict(
-        claim=row,
-        case="",
-        paper=cases[0].paper,
-        source=sentence.place,
-        statement=sentence.text,
-        sentence=sentence.id,
-        question="paper",
-        outcome=together(spoken, sentence.cases),
-        evidence=f"{len(cases)} case{'s' * (len(cases) != 1)}: {format_outcomes(counts)}",
-        fragile=f"{fragile} of {len(cases)} cases" if fragile else "",
-        cases=sentence.cases,
-        effect=cases[0].effect if len(cases) == 1 else None,
-    )
-
-
 def under_test(verdicts: Sequence[Verdict]) -> list[tuple[Verdict, float]]:
     """Claims that rest on comparisons over seeds, with their one-sided p.
 
@@ -338,7 +277,7 @@ def under_test(verdicts: Sequence[Verdict]) -> list[tuple[Verdict, float]]:
         own = cases.get(whole.claim, [whole])
         compared = any(each.effect and not each.effect.exact for each in (whole, *own))
         if compared and whole.outcome not in _NO_TESTS:
-            p = _whole_p(whole, own)
+            p = whole_p(whole, own)
             if p > 0:  # otherwise exact cases decide it
                 found.append((whole, p))
     return found
@@ -351,7 +290,7 @@ def surviving(verdicts: Sequence[Verdict], significance: float = SIGNIFICANCE) -
     return [verdict for (verdict, _), p in zip(found, adjusted, strict=True) if p <= significance]
 
 
-def _whole_p(whole: Verdict, cases: Sequence[Verdict]) -> float:
+def whole_p(whole: Verdict, cases: Sequence[Verdict]) -> float:
     """p of as many of a claim's cases as it takes (Benjamini and Heller 2008)."""
     spoken = [case for case in cases if case.outcome not in SILENT]
     if whole.outcome not in DECIDED or not spoken:

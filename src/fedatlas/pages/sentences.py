@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from fedatlas.evaluation.verdicts import Verdict, by_sentence
+from fedatlas.evaluation.sentences import by_sentence
+from fedatlas.evaluation.verdicts import Verdict
 from fedatlas.extensions import projects
 from fedatlas.plan.places import files_named, shipped_configuration
 from fedatlas.schema.papers import Sentence, load_papers, load_sentences, read_settings
