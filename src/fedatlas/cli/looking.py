@@ -184,7 +184,8 @@ def _verify_verdicts(published: Path, config: Path, as_json: bool) -> None:
     from fedatlas.store import rejudging
 
     with _unreadable_is_two():
-        found = list(rejudging.rejudge(published, build_plan(config, *projects()).experiments))
+        plan = build_plan(config, *projects(), names=rejudging.judged_in(published))
+        found = list(rejudging.rejudge(published, plan.experiments))
     if as_json:
         say(json.dumps(rejudging.as_plain(found), indent=2))
     else:

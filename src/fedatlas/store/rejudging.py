@@ -252,6 +252,13 @@ def published_folders(path: Path) -> list[Path]:
     return [sums.parent for sums in (*path.glob(SUMS), *sorted(path.glob(f"*/{SUMS}")))]
 
 
+def judged_in(path: Path) -> list[str]:
+    """Names of experiments whose verdicts are published in a folder, or in those in it."""
+    files = (folder / VERDICTS for folder in published_folders(path))
+    found = (one.claim.partition("/")[0] for file in files for one in read_verdicts(file))
+    return list(dict.fromkeys(found))
+
+
 def rejudge(path: Path, declared: Mapping[str, Experiment]) -> Iterator[Rejudged]:
     """Judge all verdicts of a published folder, or of all in it, again by what is published."""
     atlas = open_atlas(path)
