@@ -167,3 +167,7 @@ def test_more_samples_than_an_agent_has_stop_with_the_reason(workflow):
     assert outcome.returncode != 0
     log = (workflow.folder / "logs" / "train" / "demo-small" / "quantised" / "only.log").read_text()
     assert "600 distinct samples cannot be drawn" in log and "Traceback" not in log
+
+
+def test_all_verdicts_follow_from_what_is_published(finished, tmp_path):
+    assert "verdicts follow from what is published" in finished.verified(tmp_path / "published")

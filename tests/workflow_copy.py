@@ -188,6 +188,23 @@ class WorkflowCopy:
             timeout=300,
         )
 
+    def verified(self, folder: Path) -> str:
+        """What `verify` says of all verdicts, published in a folder with two records of a trace."""
+        fedatlas = [sys.executable, "-m", "fedatlas"]
+        for arguments in (
+            ["publish", "results", str(folder), "--records", "2"],
+            ["verify", str(folder)],
+        ):
+            outcome = subprocess.run(
+                [*fedatlas, *arguments, "--config", "config"],
+                cwd=self.folder,
+                env=self.environment(),
+                capture_output=True,
+                text=True,
+            )
+            assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+        return outcome.stdout
+
     def planned(self, *arguments: str, folder: Path | None = None) -> list[str]:
         """Outputs that a dry run of the workflow's targets would make."""
         asked = ("--cores", "2", "--dry-run", *self.targets, *arguments)
