@@ -277,3 +277,7 @@ def test_kill_during_training_then_rerun(finished, tmp_path, monkeypatch):
     assert workflow.run(target).returncode == 0
     uninterrupted = read_trace(workflow.trace("scaffold"))
     assert interrupted.drop_vars("wall_time").identical(uninterrupted.drop_vars("wall_time"))
+
+
+def test_all_verdicts_follow_from_what_is_published(finished, tmp_path):
+    assert "verdicts follow from what is published" in finished.verified(tmp_path / "published")

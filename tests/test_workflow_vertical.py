@@ -123,3 +123,7 @@ def test_another_number_of_parties_keeps_rows_and_optima(workflow):
     planned = workflow.planned()
     assert runs_in(planned) == ["real/only", "saga/only", "svrg/only"]
     assert not [file for file in planned if "optima" in file or "q1-m1" in file]
+
+
+def test_all_verdicts_follow_from_what_is_published(finished, tmp_path):
+    assert "verdicts follow from what is published" in finished.verified(tmp_path / "published")
