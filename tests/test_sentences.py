@@ -44,7 +44,6 @@ def test_a_claim_is_the_paper_s_if_it_tests_a_sentence(tmp_path):
 @pytest.mark.parametrize(
     ("sentences", "claims", "message"),
     [
-        ({"fedpage": [SENTENCE]}, [], "sentences.yaml: fedpage: no claim tests 'fp/6.2/s9'"),
         ({"vfb2": [SENTENCE]}, [CLAIM], r"toy.yaml: claim 'faster': key 'sentence', value 'fp/6.2"),
         (
             {"fedpage": [SENTENCE | {"id": "fp/6.2/s8"}]},
@@ -66,6 +65,13 @@ def test_a_claim_is_the_paper_s_if_it_tests_a_sentence(tmp_path):
 def test_what_is_wrong_with_sentences_is_told(tmp_path, sentences, claims, message):
     with pytest.raises(FedatlasError, match=message):
         build_plan(configuration(tmp_path, sentences, claims))
+
+
+def test_every_sentence_is_tested():
+    """In the package; a project may take fewer experiments."""
+    plan = plan_of_all()
+    tested = {claim.sentence for each in plan.experiments.values() for claim in each.claims}
+    assert {name for own in plan.sentences.values() for name in own} <= tested
 
 
 def test_questions_of_ours_say_so():
