@@ -401,7 +401,8 @@ def results(folder: Path) -> Case:
         "values": [[0.5]],
     }  # fmt: skip
     selection = {"rule": {}, "runs": {"a": {"selected": "x", "candidates": []}}}
-    texts = {"paper": "fmgda", "source": "Fig. 1", "statement": 'it says "x"', "question": "paper"}
+    texts = {"paper": "fmgda", "source": "Fig. 1", "statement": 'it says "x"', "sentence": "f/1"}
+    texts |= {"question": "paper"}
     found = Effect(0.1, 0.0, float("inf"), 0.02, "decades", 6, published=0.3, needed=20, p=0.01)
     verdicts = [
         Verdict("a", case, outcome="reproduced", evidence="line\nline", effect=found, **texts)
