@@ -54,7 +54,7 @@ _NO_TESTS: tuple[Outcome, ...] = (*SILENT, "compatible", "incompatible")
 QUESTIONS = {"paper": "the paper's sentences", "ours": "our own questions"}
 
 #: Whose experiments are that belong to no paper, or to several: a project's own are among them.
-OF_NO_PAPER = "of no single paper"
+OF_NO_PAPER = "across papers"
 
 #: What the last columns of tallies mean, for readers.
 CORRECTION = (
