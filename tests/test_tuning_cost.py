@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from functools import partial
 from itertools import combinations
 from pathlib import Path
 
@@ -196,7 +195,7 @@ def test_a_run_that_is_tuned_elsewhere_is_compared_on_the_seeds_of_that_grid(tmp
     told = by_tries(
         [found, None],
         [own, rival],
-        partial(test.duel, results, ("a", "b")),
+        lambda traces: next(test.duels(results)[""].judge(traces)),
         test.criterion,
     )
     assert told == ("1 to 2 tries: reproduced in 0.5 to 1 of draws (by the typical one of 3 seeds)")

@@ -6,10 +6,11 @@ to what; that a verdict is fragile is read off it.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Literal, NamedTuple
 
 from fedatlas.evaluation.comparison import together
-from fedatlas.evaluation.results import NotTestableError
+from fedatlas.evaluation.results import tested
 from fedatlas.schema.claims import SILENT, CaseOutcome, Outcome, Quantifier, Strip
 
 #: Outcomes that say how a rate stands to what is claimed.
@@ -46,17 +47,10 @@ def along(judge: Callable[[float], Iterable[CaseOutcome]], row: Row | None) -> l
     judge: from a scale of the budget or of the target. Where these data cannot speak there is one
     case for all.
     """
-
-    def tested(scale: float) -> list[CaseOutcome]:
-        try:
-            return list(judge(scale))
-        except NotTestableError as why:
-            return [CaseOutcome("", "not testable", str(why))]
-
-    cases = tested(1.0)
+    cases = tested(partial(judge, 1.0))
     if row is None:
         return cases
-    found = {scale: cases if scale == 1 else tested(scale) for scale in row.scales}
+    found = {scale: cases if scale == 1 else tested(partial(judge, scale)) for scale in row.scales}
     strips = (
         Strip(
             row.of,

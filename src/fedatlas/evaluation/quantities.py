@@ -42,7 +42,7 @@ from fedatlas.evaluation.levels import (
     until,
     worse_than_start,
 )
-from fedatlas.evaluation.results import NotTestableError, Results
+from fedatlas.evaluation.results import NotTestableError, Results, tested
 from fedatlas.evaluation.tuning import by_tries
 from fedatlas.schema.claims import CaseOutcome, ClaimTest, Effect
 from fedatlas.schema.quantities import LARGER_IS_BETTER
@@ -81,6 +81,16 @@ class Measured(NamedTuple):
     of: str
     losses: Sequence[np.ndarray]
     between: Sequence[Crossings] = ()
+
+
+class Duel(NamedTuple):
+    """Two tuned runs that a case compares.
+
+    judge: finds that one case for other configurations of the runs, from a trace of each.
+    """
+
+    runs: tuple[str, str]
+    judge: Callable[[Sequence[Trace]], Iterator[CaseOutcome]]
 
 
 class EffectTest(ClaimTest, ABC):
@@ -143,34 +153,24 @@ class EffectTest(ClaimTest, ABC):
 
     def judge(self, results: Results) -> Iterator[CaseOutcome]:
         for case in along(partial(self.at_scale, results), self.row):
-            if names := self.duels.get(case.case):
+            if duel := self.duels(results).get(case.case):
+
+                def of_pair(traces: Sequence[Trace], duel: Duel = duel) -> CaseOutcome:
+                    (found,) = tested(partial(duel.judge, traces))
+                    return found
+
                 tries = by_tries(
-                    [results.grids.get(run) for run in names],
-                    results.selected(*names),
-                    partial(self._duel, results, names),
+                    [results.grids.get(run) for run in duel.runs],
+                    results.selected(*duel.runs),
+                    of_pair,
                     self.criterion,
                 )
                 case = replace(case, tries=tries)
             yield self.tuned(results, case)
 
-    @property
-    def duels(self) -> Mapping[str, tuple[str, str]]:
-        """The two runs that a case compares at their tuned configurations, by case."""
+    def duels(self, results: Results) -> Mapping[str, Duel]:
+        """Comparisons of two runs at their tuned configurations, by case; none by default."""
         return {}
-
-    def duel(
-        self, results: Results, names: tuple[str, str], traces: Sequence[Trace]
-    ) -> CaseOutcome:
-        """A case of `duels` for other configurations of its runs."""
-        raise NotImplementedError
-
-    def _duel(
-        self, results: Results, names: tuple[str, str], traces: Sequence[Trace]
-    ) -> CaseOutcome:
-        try:
-            return self.duel(results, names, traces)
-        except NotTestableError as why:
-            return CaseOutcome("", "not testable", str(why))
 
     def tuned(self, results: Results, case: CaseOutcome) -> CaseOutcome:
         """The case, with how the points that are compared were chosen."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -25,6 +25,14 @@ T = TypeVar("T")
 
 class NotTestableError(Exception):
     """These data cannot speak about a claim; the message is the evidence."""
+
+
+def tested(judge: Callable[[], Iterable[CaseOutcome]]) -> list[CaseOutcome]:
+    """Cases that are found; one, which says why, where these data cannot speak."""
+    try:
+        return list(judge())
+    except NotTestableError as why:
+        return [CaseOutcome("", "not testable", str(why))]
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from fedatlas.evaluation.quantities import (
     EFFECT_KEYS,
     RELATIONS,
     WINDOW,
+    Duel,
     EffectTest,
     Measured,
     Relation,
@@ -164,15 +165,11 @@ class ComparisonTest(EffectTest):
                 traces = results.at(pair.items())
                 yield self._case(results, f"effective step {step:g}", pair, traces, self.runs)
 
-    @property
-    def duels(self) -> Mapping[str, tuple[str, str]]:
-        tuned = self.against == "second" and self.for_each == "selected"
-        return {"": (self.first, self.second)} if tuned else {}
-
-    def duel(
-        self, results: Results, names: tuple[str, str], traces: Sequence[Trace]
-    ) -> CaseOutcome:
-        return next(self._compared(results, traces, names, 1.0))
+    def duels(self, results: Results) -> Mapping[str, Duel]:
+        if self.against != "second" or self.for_each != "selected":
+            return {}
+        runs = (self.first, self.second)
+        return {"": Duel(runs, partial(self._compared, results, names=runs, scale=1.0))}
 
     def at_scale(self, results: Results, scale: float) -> Iterator[CaseOutcome]:
         yield from self._compared(results, results.selected(*self.runs), self.runs, scale)

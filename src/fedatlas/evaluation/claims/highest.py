@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from fedatlas.evaluation.levels import Trace, column
 from fedatlas.evaluation.quantities import (
     EFFECT_KEYS,
     WINDOW,
+    Duel,
     EffectTest,
     Measured,
     Window,
@@ -131,15 +133,15 @@ class HighestTest(EffectTest):
             if len(cases) > 1:
                 yield from (replace(case, case=f"over {name}, {case.case}") for case in cases)
 
-    @property
-    def duels(self) -> Mapping[str, tuple[str, str]]:
-        return {f"against {rival}": (self.run, rival) for rival in self.among}
+    def duels(self, results: Results) -> Mapping[str, Duel]:
+        def judge(rival: str, traces: Sequence[Trace]) -> Iterator[CaseOutcome]:
+            (found,) = self._measured(traces[0], traces[1:], 1.0)
+            yield self._against(results, rival, traces, found)
 
-    def duel(
-        self, results: Results, names: tuple[str, str], traces: Sequence[Trace]
-    ) -> CaseOutcome:
-        (found,) = self._measured(traces[0], traces[1:], 1.0)
-        return self._against(results, names[1], traces, found)
+        return {
+            f"against {rival}": Duel((self.run, rival), partial(judge, rival))
+            for rival in self.among
+        }
 
     def at_scale(self, results: Results, scale: float) -> Iterator[CaseOutcome]:
         """All rivals together, then each."""

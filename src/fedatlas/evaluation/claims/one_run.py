@@ -25,7 +25,7 @@ from fedatlas.evaluation.evidence import (
 )
 from fedatlas.evaluation.levels import Trace, column, diverged, smallest, until
 from fedatlas.evaluation.quantities import EffectTest
-from fedatlas.evaluation.results import NotTestableError, Results, observations
+from fedatlas.evaluation.results import NotTestableError, Results, observations, tested
 from fedatlas.schema.claims import CaseOutcome, ClaimTest, Effect, Outcome
 from fedatlas.schema.quantities import Measurement
 
@@ -175,18 +175,16 @@ class BoundTest(ClaimTest):
                 f"theorem '{self.theorem}': the study of '{self.run}' knows {known or 'none'}"
             )
         for row in rows:
-            try:
-                found = self._judged(results, row)
-            except NotTestableError as why:
-                found = CaseOutcome("", "not testable", str(why))
+            (found,) = tested(partial(self._judged, results, row))
             case = row.version if len(rows) > 1 else ""
             yield replace(results.tuned(found, self.run), case=case)
 
-    def _judged(self, results: Results, row: Row) -> CaseOutcome:
+    def _judged(self, results: Results, row: Row) -> Iterator[CaseOutcome]:
         name = f"{self.theorem} ({row.version})"
         if not row.covered:
             outside = f"outside the conditions of {self.theorem}: {conditions_failing(row)}"
-            return CaseOutcome("", "not covered", outside)
+            yield CaseOutcome("", "not covered", outside)
+            return
         if row.promised is None:
             raise NotTestableError(f"{name} bounds nothing that is known here: {row.note}")
         (trace,) = results.selected(self.run)
@@ -214,7 +212,7 @@ class BoundTest(ClaimTest):
         typical = format_interval(effect.estimate, effect.low, effect.high)
         evidence += f"; decades of a seed below its bound {typical}{format_repeats(effect)}"
         outcome = "contradicted" if outcome == "contradicted" else "undecided"
-        return CaseOutcome("", outcome, evidence, effect)
+        yield CaseOutcome("", outcome, evidence, effect)
 
 
 class ConvergenceOrderTest(EffectTest):
