@@ -220,6 +220,9 @@ def test_that_any_case_is_contradicted_is_asked_of_every_case():
     assert together([*tied, case("contradicted", 1 / 512)]) == "contradicted"
     assert together([*tied, CaseOutcome("[case]", "contradicted", "")]) == "contradicted"
     assert together([case("reproduced", 1 / 64)] * 2) == "reproduced"
+    # That any is reproduced likewise.
+    assert together([*tied, case("reproduced", 1 / 64)], "any") == "undecided"
+    assert together([*tied, case("reproduced", 1 / 512)], "any") == "reproduced"
 
 
 def test_holm_by_hand():
@@ -287,6 +290,10 @@ def test_seeds_that_are_lost_or_share_rows_are_planned_for():
         (["undecided", "no difference", "reproduced"], "most", "undecided"),
         (["undecided", "reproduced", "reproduced"], "most", "reproduced"),
         (["undecided", "contradicted", "contradicted"], "most", "contradicted"),
+        (["reproduced", "contradicted", "undecided"], "any", "reproduced"),
+        (["smaller than claimed", "contradicted", "not testable"], "any", "smaller than claimed"),
+        (["undecided", "no difference", "contradicted"], "any", "undecided"),
+        (["contradicted", "contradicted"], "any", "contradicted"),
     ],
 )
 def test_a_claim_from_its_cases(outcomes, cases, expected):

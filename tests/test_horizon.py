@@ -95,6 +95,33 @@ def test_a_claim_of_several_cases_has_the_strip_of_its_worst():
         assert whole[share] == (min(worst) if worst else "reproduced")
 
 
+def leading(start: float, end: float) -> dict[str, object]:
+    """a is ahead of b by a factor that goes evenly from one to another, in decades."""
+    places = np.linspace(0, 1, 101)
+    level = 10.0**-places * 10.0 ** np.linspace(0, 0.02, SEEDS)[:, None]
+    lead = 10.0 ** -(np.log10(start) + places * np.log10(end / start))
+    return {"a": make_trace(level * lead), "b": make_trace(level)}
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "outcome", "told"),
+    [
+        (3.0, 4.0, "reproduced", ""),
+        (1.5, 1.5, "smaller than claimed", ""),
+        (1.5, 1.4, "smaller than claimed", ""),
+        (1.2, 1.9, "not testable", "from half of it on what is compared surely moves towards the"),
+        (1.5, 2.4, "not testable", "smaller than claimed at half the budget"),
+        (2.9, 1.5, "not testable", "reproduced at half the budget"),
+    ],
+)
+def test_a_claim_that_names_no_budget_is_not_decided_by_ours(start, end, outcome, told):
+    test = order(relation="much_faster", settled=True, window=0.01)
+    found = verdict(test, **leading(start, end))
+    assert found.outcome == outcome
+    assert (f"the budget decides: {told}" in found.evidence) == bool(told)
+    assert (outcome == "not testable") <= (not found.fragile)
+
+
 def test_pages_show_a_cell_for_each_budget_in_words_as_well():
     found = verdict(order(window=0.01), **crossing(100, 45))
     page = verdicts_to_html([found])

@@ -449,6 +449,20 @@ def test_monotone_leaves_out_a_step_that_does_not_converge_and_bridges_it():
     )
 
 
+def test_a_larger_step_may_be_faster_to_a_level_though_it_ends_higher():
+    """Its noise floor is not its speed."""
+    curves = {0.3: [1.0, 0.1, 0.01] + [0.01] * 38, 0.1: 10.0 ** -np.linspace(0, 3, 41)}
+    a = [make_trace(np.outer(SPREAD, curve), step=step) for step, curve in curves.items()]
+    assert verdict(MONOTONE, a=a).outcome == "contradicted"
+    test = {"kind": "monotone_to_target", "run": "a", "target": 0.05}
+    found = verdict(test, a=a)
+    assert found.outcome == "reproduced"
+    assert found.evidence.startswith("step 0.3 against 0.1: rounds to gradient_norm ≤ 0.05: step")
+    assert found.horizon.startswith("target: ")
+    # Below its floor it never arrives.
+    assert verdict(test | {"target": 0.005}, a=a).outcome == "contradicted"
+
+
 def test_a_share_of_the_cost_is_judged_as_that_cost():
     """The first is ahead for the first half only."""
     ahead = np.where(np.arange(41) < 20, 0.1, 1.0)

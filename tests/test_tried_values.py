@@ -283,3 +283,13 @@ def test_a_printed_choice_is_compared_with_what_tuning_chose(printed, curves, ou
     test = {"kind": "chosen_value", "run": "a", "hyper_parameter": "rate", "value": printed}
     found = chosen(test, a=curves)
     assert found.outcome == outcome and f"printed {printed:g}" in found.evidence
+
+
+def test_a_printed_choice_is_compared_among_the_values_that_count():
+    curves = {rate: [1e-3 if rate == 0.2 else 1e-2] * 3 for rate in (0.1, 0.2, 0.3, 0.4)}
+    test = {"kind": "chosen_value", "run": "a", "hyper_parameter": "rate", "value": 0.4}
+    assert chosen(test, a=curves).outcome == "incompatible"
+    found = chosen(test | {"among": [0.1, 0.2, 0.4]}, a=curves)
+    assert found.outcome == "compatible" and "among 0.1, 0.2, 0.4; printed" in found.evidence
+    with pytest.raises(FedatlasError, match="tried fewer than two common values of rate"):
+        chosen(test | {"among": [0.4, 0.5]}, a=curves)

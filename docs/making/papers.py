@@ -166,7 +166,7 @@ def _told(row: SentenceOutcome, tests: Mapping[str, str]) -> list[str]:
     """A row of the table of sentences; claims by the experiments that state them."""
     sentence, by_experiment = row.sentence, dict.fromkeys(one.experiment for one in row.claims)
     shown = ", ".join(link(name, f"#{name}") for name in by_experiment)
-    spoken = " *(of most cases)*" if sentence.cases == "most" else ""
+    spoken = "" if sentence.cases == "all" else f" *(of {sentence.cases} cases)*"
     return [
         f"“{text(sentence.text)}”{spoken} ({text(sentence.place)})",
         tests[sentence.id],

@@ -66,6 +66,7 @@ def _decided() -> Iterator[list[str]]:
     yield ["near linear", "equal", f"an exponent within {slope.NEAR:g} of −1"]
     yield ["in the end", "the window", f"the last {WINDOW:g} of the budget"]
     yield ["in most of the cases, typically, usually", "of most", "more than half of all cases"]
+    yield ["can", "of any", "the best case"]
     yield ["in all cases, always; where nothing is said", "of all", "the worst case"]
     yield ["has been trained", "where a `chance` is declared", f"{LEARNT:g} above guessing"]
 

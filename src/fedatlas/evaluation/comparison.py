@@ -295,7 +295,7 @@ def together(found: Sequence[CaseOutcome], cases: Quantifier = "all") -> Outcome
     Cases of a `SILENT` outcome do not count. Of all others the worst counts; that any is
     contradicted pays for asking all (Holm), but for what has no p, which is not random. Of most:
     the outcome that more than half are at least as bad as; half is not most, and what undecided
-    cases could change is undecided.
+    cases could change is undecided. Of any: the best, and that any is reproduced pays likewise.
     """
     spoken = [case.outcome for case in found if case.outcome not in SILENT]
     if not spoken:
@@ -304,13 +304,23 @@ def together(found: Sequence[CaseOutcome], cases: Quantifier = "all") -> Outcome
         ends: tuple[Outcome, ...] = ("contradicted", "reproduced")
         possible = {_of_most([end if o == "undecided" else o for o in spoken]) for end in ends}
         return possible.pop() if len(possible) == 1 else "undecided"
+    if cases == "any":
+        best = max(spoken, key=_WORST_FIRST.index)
+        if best == "reproduced":
+            return best if _any_stands(found, best) else "undecided"
+        return "undecided" if "undecided" in spoken else best
     worst = min(spoken, key=_WORST_FIRST.index)
-    effects = [case.effect for case in found if case.outcome == worst]
+    return worst if worst != "contradicted" or _any_stands(found, worst) else "undecided"
+
+
+def _any_stands(found: Sequence[CaseOutcome], outcome: Outcome) -> bool:
+    """Whether any case of an outcome that some have stands, as all were asked.
+
+    Holm's first step is Bonferroni's. What has no p is not random, and stands.
+    """
+    effects = [case.effect for case in found if case.outcome == outcome]
     known = [effect.p for effect in effects if effect and effect.p is not None]
-    if worst != "contradicted" or len(known) < len(effects):
-        return worst
-    # Holm's first step is Bonferroni's, which decides whether any stands.
-    return worst if len(found) * min(known) <= SIGNIFICANCE else "undecided"
+    return len(known) < len(effects) or len(found) * min(known) <= SIGNIFICANCE
 
 
 def _of_most(outcomes: Sequence[Outcome]) -> Outcome:

@@ -90,6 +90,29 @@ def in_the_limit(case: CaseOutcome) -> CaseOutcome:
     return replace(case, outcome="not testable", evidence=evidence, fragile="")
 
 
+def of_any_budget(case: CaseOutcome, least: float) -> CaseOutcome:
+    """A case of a claim that names no budget: not testable where ours decides it.
+
+    Half of the budget or more gives another decisive outcome, or the case speaks against the claim
+    while its effect surely rises, by `least` or more from half of the budget on.
+    """
+    if case.horizon is None or case.effect is None or case.outcome not in DECISIVE:
+        return case
+    near = [(scale, cell) for scale, cell in case.horizon.cells if 0.5 <= scale * (1 + 1e-9) < 1]
+    decides = [
+        f"{cell.outcome} at {_place('budget', scale)}"
+        for scale, cell in near
+        if cell.outcome in DECISIVE and cell.outcome != case.outcome
+    ]
+    half = near[0][1].effect
+    if case.outcome != "reproduced" and half and case.effect.low >= half.high + least:
+        decides.append("from half of it on what is compared surely moves towards the claim")
+    if not decides:
+        return case
+    evidence = f"{case.evidence}; the budget decides: {', '.join(decides)}"
+    return replace(case, outcome="not testable", evidence=evidence, fragile="")
+
+
 def of_all(cases: Sequence[CaseOutcome], quantifier: Quantifier) -> Strip | None:
     """The strip of a claim from those of its cases; None unless all have the same scales."""
     strips = [case.horizon for case in cases]

@@ -296,7 +296,8 @@ def whole_p(whole: Verdict, cases: Sequence[Verdict]) -> float:
     if whole.outcome not in DECIDED or not spoken:
         return 1.0
     p_values = sorted(_case_p(case, whole.outcome) for case in spoken)
-    taken = len(spoken) if whole.outcome == "reproduced" else 1
+    decides = "contradicted" if whole.cases == "any" else "reproduced"
+    taken = len(spoken) if whole.outcome == decides else 1
     if whole.cases == "most":
         taken = len(spoken) // 2 + 1
     return min(1.0, (len(spoken) - taken + 1) * p_values[taken - 1])

@@ -250,6 +250,11 @@ contradicted pays for asking all, unless it speaks of most of them.</p>
 {sections}
 </body></html>
 """
+_RULES = {
+    "all": "the worst counts",
+    "most": "more than half decide",
+    "any": "the best counts",
+}
 _COLUMNS = "<colgroup><col><col><col><col></colgroup>"
 _HEAD = "".join(
     f'<th scope="col">{name}</th>' for name in ("Claim", "Outcome", "Effect", "Evidence")
@@ -315,8 +320,7 @@ def _rows(whole: Verdict, cases: Sequence[Verdict], claims: Mapping[str, Verdict
     if not cases:
         return f"<tr>{_cells(about, whole)}</tr>"
     row = f'<tr class="has-cases">{_cells(about, whole)}</tr>'
-    rule = "more than half decide" if whole.cases == "most" else "the worst counts"
-    told = f"{len(cases)} cases, of which {rule}" if len(cases) > 1 else "1 case"
+    told = f"{len(cases)} cases, of which {_RULES[whole.cases]}" if len(cases) > 1 else "1 case"
     below: Iterable[tuple[str, Verdict | None]] = (
         _readings(cases, claims) if printed else ((html.escape(case.case), case) for case in cases)
     )

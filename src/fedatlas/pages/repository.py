@@ -7,7 +7,7 @@ judged, whatever number of claims, experiments and cases that takes.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -47,7 +47,7 @@ class KeptVerdict(NamedTuple):
     """How one claim came out; judged: on which day.
 
     cases: how its cases did, in words, of a claim that has several. p: the smallest one of those
-    that contradict it, if they are random.
+    that contradict it, or else of those that reproduce it, if they are random.
     """
 
     experiment: str
@@ -90,7 +90,8 @@ def taken_from(results: Path) -> list[KeptVerdict]:
             experiment, _, claim = verdict.claim.partition("/")
             own = cases.get(verdict.claim, [])
             counts = format_outcomes(Counter[str](case.outcome for case in own)) if own else ""
-            effects = [each.effect for each in own or [verdict] if each.outcome == "contradicted"]
+            decided = _decided([each.outcome for each in own or [verdict]])
+            effects = [each.effect for each in own or [verdict] if each.outcome == decided]
             known = [effect.p for effect in effects if effect and effect.p is not None]
             p = min(known) if known and len(known) == len(effects) else None
             found.append(KeptVerdict(experiment, claim, verdict.outcome, judged, counts, p))
@@ -99,6 +100,11 @@ def taken_from(results: Path) -> list[KeptVerdict]:
             f"{results}: holds no experiments/*/claims.csv; name the folder of results of a run"
         )
     return found
+
+
+def _decided(outcomes: Collection[str]) -> Outcome:
+    """Which cases of a claim the kept p is of."""
+    return "contradicted" if "contradicted" in outcomes else "reproduced"
 
 
 def joined(
@@ -175,7 +181,7 @@ def _cases(claim: Claim, kept: KeptVerdict, sentence: Sentence) -> Iterator[Case
         counts = {outcome: int(count) for count, outcome in found}
     for outcome, count in counts.items():
         effect = None
-        if outcome == "contradicted" and kept.p is not None:
+        if outcome == _decided(list(counts)) and kept.p is not None:
             nan = float("nan")
             effect = Effect(nan, nan, nan, smallest=nan, unit="", seeds=0, p=kept.p)
         yield from [CaseOutcome(kept.claim, outcome, "", effect)] * count

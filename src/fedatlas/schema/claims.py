@@ -51,8 +51,8 @@ assert set(get_args(Outcome)) == set(OUTCOMES)
 #: Of cases that do not count where others speak.
 SILENT: tuple[Outcome, ...] = ("not testable", "not covered")
 
-#: Of how many of its cases a claim speaks: "faster", "in most cases faster".
-Quantifier = Literal["all", "most"]
+#: Of how many of its cases a claim speaks: "faster", "in most cases faster", "can be faster".
+Quantifier = Literal["all", "most", "any"]
 
 
 @dataclass(frozen=True)

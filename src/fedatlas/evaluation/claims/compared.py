@@ -10,7 +10,7 @@ from pydantic import Field, PositiveFloat, model_validator
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparison import Direction
-from fedatlas.evaluation.horizon import BUDGETS, TARGETS, Row, along
+from fedatlas.evaluation.horizon import BUDGETS, TARGETS, Row, along, of_any_budget
 from fedatlas.evaluation.levels import Trace, common_budget, log_target
 from fedatlas.evaluation.quantities import (
     COUNTING_DIFFERENCE,
@@ -59,6 +59,8 @@ class ComparisonTest(EffectTest):
     monotone: Within one run, each larger step converges faster than the next smaller one. A point
     whose median ends above where it started has not converged and is left out.
 
+    monotone_to_target: The same, by the cost at which each reaches a level of the measurement.
+
     first, second: runs; the claim is about the first. run: in place of two, one run that is
     compared with itself. quantity: what is compared: the measurement at the end, or its level by a
     cost, or the cost to a target. against: with what: another run, or the run's own start, or its
@@ -67,7 +69,9 @@ class ComparisonTest(EffectTest):
     compare; None: the largest that both reached. share: in place of `at`: a share of the largest
     cost that both reached. window: share of that cost, at its end, over which levels are means.
     target: in units of the measurement. stays: whether records after that cost must be at the
-    level, too.
+    level, too. settled: for claims that name no budget, of whatever length it must be: not testable
+    where half of ours or more gives another decided outcome, or where the claim is not reproduced
+    and `first` surely gains, by a factor of 1.05 or more from half of the budget on.
     """
 
     kinds: ClassVar[Mapping[str, Kind]] = {
@@ -89,7 +93,9 @@ class ComparisonTest(EffectTest):
             takes=("measurement",),
             sets={"quantity": "end", "against": "start", "measurement": "objective"},
         ),
-        "order": Kind(requires=(*_PAIR, "relation"), takes=(*_RELATED, "at", "share", "window")),
+        "order": Kind(
+            requires=(*_PAIR, "relation"), takes=(*_RELATED, "at", "share", "window", "settled")
+        ),
         "cost_to_target": Kind(
             requires=(*_PAIR, "relation", "target"),
             takes=(*_RELATED, "stays"),
@@ -99,6 +105,11 @@ class ComparisonTest(EffectTest):
             requires=("run",),
             takes=("measurement", "window", *EFFECT_KEYS),
             sets={"against": "smaller step"},
+        ),
+        "monotone_to_target": Kind(
+            requires=("run", "target"),
+            takes=("measurement", *EFFECT_KEYS),
+            sets={"against": "smaller step", "quantity": "cost"},
         ),
     }
 
@@ -116,6 +127,7 @@ class ComparisonTest(EffectTest):
     window: Window = WINDOW
     target: PositiveFloat | None = None
     stays: bool = False
+    settled: bool = False
 
     @property
     def counted(self) -> tuple[str, ...]:
@@ -157,7 +169,7 @@ class ComparisonTest(EffectTest):
 
     def judge(self, results: Results) -> Iterator[CaseOutcome]:
         if self.of_choice:
-            yield from super().judge(results)
+            yield from map(self._held, super().judge(results))
         elif self.against == "smaller step":
             yield from self._between_steps(results)
         else:
@@ -185,7 +197,11 @@ class ComparisonTest(EffectTest):
         """A case at declared points of runs."""
         judge = partial(self._compared, results, traces, names)
         (found,) = along(judge, self.row)
-        return replace(results.at_points(found, points), case=case)
+        return replace(results.at_points(self._held(found), points), case=case)
+
+    def _held(self, case: CaseOutcome) -> CaseOutcome:
+        """The case, held against other budgets where the claim names none."""
+        return of_any_budget(case, self.criterion.tie or 0.0) if self.settled else case
 
     def _compared(
         self, results: Results, traces: Sequence[Trace], names: Sequence[str], scale: float

@@ -166,12 +166,13 @@ class ChosenValueTest(ClaimTest):
     is by every score, incompatible if by none.
 
     larger, smaller, run: runs. hyper_parameter: its name, with a dot where it lies within a
-    mapping. value: the printed one.
+    mapping. value: the printed one. among: the values that count, where runs that are told side by
+    side tried different ones.
     """
 
     kinds: ClassVar[Mapping[str, Kind]] = {
         "chosen_order": Kind(requires=("larger", "smaller", "hyper_parameter")),
-        "chosen_value": Kind(requires=("run", "hyper_parameter", "value")),
+        "chosen_value": Kind(requires=("run", "hyper_parameter", "value"), takes=("among",)),
     }
 
     run: str = ""
@@ -179,6 +180,7 @@ class ChosenValueTest(ClaimTest):
     smaller: str = ""
     hyper_parameter: str
     value: float = 0.0
+    among: tuple[float, ...] = ()
 
     @property
     def runs(self) -> tuple[str, ...]:
@@ -186,7 +188,8 @@ class ChosenValueTest(ClaimTest):
 
     def judge(self, results: Results) -> Iterator[CaseOutcome]:
         grids = [self._values(results, run) for run in self.runs]
-        common = sorted(set.intersection(*(set(grid.values()) for grid in grids)))
+        values = [set(grid.values()) for grid in grids]
+        common = sorted(set.intersection(*values, *([set(self.among)] if self.among else [])))
         if len(common) < 2:
             raise FedatlasError(
                 f"runs {' and '.join(self.runs)} tried fewer than two common values of "
@@ -211,7 +214,7 @@ class ChosenValueTest(ClaimTest):
             agree = {int(np.sign(a - b)) for a, b in zip(*chosen, strict=True)}
             outcomes = {1: "reproduced", 0: "no difference", -1: "contradicted"}
         outcome = outcomes[agree.pop()] if len(agree) == 1 else "undecided"
-        yield CaseOutcome("", outcome, evidence)
+        yield results.tuned(CaseOutcome("", outcome, evidence), *self.runs)
 
     def _nearest(self, values: Sequence[float]) -> list[float]:
         """The value nearest to the printed one and its neighbours in the grid."""
