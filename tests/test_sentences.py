@@ -86,6 +86,7 @@ def test_questions_of_ours_say_so():
 SENTENCES = {
     "demo/1/s1": Sentence(id="demo/1/s1", place="section 1", text="It is faster."),
     "demo/1/s2": Sentence(id="demo/1/s2", place="section 1", text="Typically.", cases="most"),
+    "demo/1/s3": Sentence(id="demo/1/s3", place="section 1", text="It can be.", cases="any"),
 }
 
 
@@ -110,6 +111,10 @@ def claimed(name, sentence, outcomes, p=None, **more):
         # More than half of all five, though of one experiment's none.
         ("demo/1/s2", [["reproduced"] * 3, ["no difference"] * 2], 0.001, "reproduced"),
         ("demo/1/s2", [["reproduced"] * 2, ["no difference"] * 2], 0.001, "undecided"),
+        # Any of three, which pays as well.
+        ("demo/1/s3", [["contradicted"], ["reproduced", "no difference"]], 0.008, "reproduced"),
+        ("demo/1/s3", [["contradicted"], ["reproduced", "no difference"]], 0.009, "undecided"),
+        ("demo/1/s3", [["contradicted"], ["no difference"]], 0.001, "no difference"),
     ],
 )
 def test_a_sentence_is_one_row_whatever_claims_test_it(sentence, outcomes, p, expected):
@@ -160,6 +165,20 @@ def test_kept_verdicts_are_counted_by_the_same_rule(tmp_path, p, expected):
     assert [(row.setting, row.outcome, row.claims) for row in found] == [
         ("smaller", expected, tuple(kept))
     ]
+
+
+@pytest.mark.parametrize(("p", "expected"), [(0.012, "reproduced"), (0.013, "undecided")])
+def test_that_any_kept_case_is_reproduced_pays_for_asking_all(tmp_path, p, expected):
+    sentence, other = SENTENCE | {"cases": "any"}, CLAIM | {"id": "other"}
+    plan = build_plan(configuration(tmp_path, {"fedpage": [sentence]}, [CLAIM, other]))
+    kept = [
+        KeptVerdict("demo-toy", "faster", "reproduced", "2026-01-01", p=p),
+        KeptVerdict("demo-toy", "other", "no difference", "2026-01-01"),
+    ]
+    (row,) = sentence_outcomes(
+        kept, plan.experiments, plan.sentences["fedpage"], {"demo-toy": "smaller"}
+    )
+    assert row.outcome == expected
 
 
 def test_the_page_prints_a_sentence_once_with_our_readings_below(monkeypatch):
