@@ -38,6 +38,8 @@ def fixed(level: float, seeds: int = 6, **more: Any) -> Any:
         ("faster", NAN, "contradicted"),
         ("similar", 1.04, "reproduced"),
         ("similar", 1.2, "contradicted"),
+        ("nearly_the_same", 1.08, "reproduced"),
+        ("nearly_the_same", 1.12, "contradicted"),
         ("much_faster", 0.97, "smaller than claimed"),
         ("much_faster", 1.0, "no difference"),
         ("at_least_as_fast", 1.2, "contradicted"),

@@ -24,7 +24,8 @@ _SAID: dict[Relation, str] = {
     "faster": "faster, outperforms, better, improves",
     "at_least_as_fast": "at least as fast, ≥",
     "much_faster": "much faster, >>",
-    "similar": "nearly the same, similar",
+    "similar": "similar",
+    "nearly_the_same": "nearly the same, ≈",
 }
 #: Keys of tests that choose a quantity, a window or a margin, as claims declare them.
 _DECLARED = (

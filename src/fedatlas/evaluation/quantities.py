@@ -47,7 +47,7 @@ from fedatlas.evaluation.tuning import by_tries
 from fedatlas.schema.claims import CaseOutcome, ClaimTest, Effect
 from fedatlas.schema.quantities import LARGER_IS_BETTER
 
-Relation = Literal["faster", "at_least_as_fast", "much_faster", "similar"]
+Relation = Literal["faster", "at_least_as_fast", "much_faster", "similar", "nearly_the_same"]
 
 #: From which factor on ratios of levels and costs count, and from which difference accuracies,
 #: AUROCs and F1 scores: our choice.
@@ -57,7 +57,8 @@ RELATIONS: dict[Relation, tuple[Direction, float]] = {
     "faster": ("better", COUNTING_FACTOR),
     "at_least_as_fast": ("not worse", COUNTING_FACTOR),  # "≥"
     "much_faster": ("better", 2.0),  # "≫"
-    "similar": ("equal", COUNTING_FACTOR),  # "nearly the same"
+    "similar": ("equal", COUNTING_FACTOR),
+    "nearly_the_same": ("equal", 1.1),  # "≈"
 }
 #: Share of a budget, at its end, over which levels are means, and what it is unless declared: "in
 #: the end" is the last tenth, our choice.
