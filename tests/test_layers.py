@@ -35,7 +35,7 @@ LAYERS = (
     {"store"},  # all papers on common axes
     {"pages"},  # what people look at besides figures
     {"provenance"},  # whether results are still true
-    {"cli", "__main__", ""},  # commands, and what `import fedatlas` offers
+    {"cli", "notebook", "__main__", ""},  # commands, and what `import fedatlas` offers
 )
 
 

@@ -14,7 +14,8 @@ from atlas_factory import small_atlas
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.levels import cost_axis
 
-MODULES = ("comparison", "compared", "views", "plotting", "atlas")
+STORE = ("comparison", "compared", "views", "plotting", "atlas")
+MODULES = (*(f"store.{name}" for name in STORE), "notebook")
 OFFERED = [name for name in fedatlas.__all__ if name != "__version__"]
 
 
@@ -27,7 +28,7 @@ def path(tmp_path_factory):
 def test_examples_of_docstrings_do_what_they_say(module, path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     plt.switch_backend("agg")
-    module = importlib.import_module(f"fedatlas.store.{module}")
+    module = importlib.import_module(f"fedatlas.{module}")
     options = doctest.NORMALIZE_WHITESPACE
     found = doctest.DocTestFinder().find(module, extraglobs={"ATLAS": path, "fedatlas": fedatlas})
     runner = doctest.DocTestRunner(optionflags=options)

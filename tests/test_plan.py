@@ -45,6 +45,12 @@ def test_equal_numbers_are_one_value_however_they_are_written(config):
     assert json.loads(after.model_dump_json())["hyper_parameters"]["global_step_size"] == 0.1
 
 
+def test_a_class_of_a_notebook_is_no_method_of_a_file(config):
+    change(config, "algorithm: fedavg", "algorithm: 'methods:FedAvg'")
+    with pytest.raises(FedatlasError, match=r"runs\.fedavg\.algorithm', value 'methods:FedAvg'"):
+        build_plan(config)
+
+
 def test_only_runs_with_a_choice_train_the_seeds_that_tune(config):
     seeds = {
         key[1]: (spec.seeds, spec.tuning_seeds) for key, spec in build_plan(config).runs.items()

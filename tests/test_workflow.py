@@ -14,6 +14,7 @@ import zipfile
 
 import pytest
 
+import fedatlas
 from fedatlas.provenance.difference import Tolerance, compare
 from fedatlas.schema.claims import OUTCOMES
 from fedatlas.store.trace import read_trace
@@ -53,6 +54,17 @@ def test_everything_is_made(finished):
     trace = read_trace(finished.trace("scaffold"))
     assert dict(trace.sizes) == {"seed": 2, "record": 5}
     assert list(finished.results.glob("**/.*.nc")) == []  # no temporary file is left
+
+
+def test_training_in_a_notebook_gives_the_same_numbers(finished):
+    found = fedatlas.train(
+        "scaffold", "breast-cancer",
+        partition={"kind": "horizontal", "clients": 56, "samples": 560},
+        objective={"name": "robust_regression"}, rounds=40, record_every=10, seeds=2,
+        clients_per_round=8, local_steps=5, batch_size=4, local_step_size=0.02,
+    )  # fmt: skip
+    expected = read_trace(finished.trace("scaffold"))
+    assert found.attrs["values_digest"] == expected.attrs["values_digest"]
 
 
 def test_second_run_does_nothing(finished):

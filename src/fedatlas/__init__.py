@@ -2,20 +2,21 @@
 
 `open_atlas` opens the file that the workflow joins all traces in; `Atlas.sel` gives a run's trace.
 `compare` and `interpolate` put all runs on common axes, `along` the seeds of one; `plot` draws what
-figures draw.
+figures draw. `train` trains one run in a notebook, without a workflow.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fedatlas.notebook import train
     from fedatlas.store.atlas import open_atlas
     from fedatlas.store.comparison import compare, interpolate
     from fedatlas.store.plotting import plot
     from fedatlas.store.views import along
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "along", "compare", "interpolate", "open_atlas", "plot"]
+__all__ = ["__version__", "along", "compare", "interpolate", "open_atlas", "plot", "train"]
 
 # Imported when first asked for: every step of the workflow imports this package, few need xarray.
 _HOMES = {
@@ -24,6 +25,7 @@ _HOMES = {
     "interpolate": "fedatlas.store.comparison",
     "open_atlas": "fedatlas.store.atlas",
     "plot": "fedatlas.store.plotting",
+    "train": "fedatlas.notebook",
 }
 
 

@@ -8,6 +8,7 @@ no method.
 import pkgutil
 import sys
 from functools import cache
+from pkgutil import resolve_name
 from types import ModuleType
 
 from fedatlas.errors import FedatlasError, error_context, similar
@@ -31,7 +32,12 @@ def _names(folders: tuple[str, ...]) -> list[str]:
 
 
 def algorithm_class(name: str) -> type[Algorithm]:
-    """The class in the method's file; FedatlasError names the methods that exist."""
+    """The class in the method's file; FedatlasError names the methods that exist.
+
+    name: also "module:class", of one that is defined in a notebook.
+    """
+    if ":" in name:
+        return _checked(resolve_name(name))
     if name not in algorithm_names():
         raise FedatlasError(
             f"unknown algorithm '{name}'{similar(name, algorithm_names())}: no project has a file "
@@ -59,11 +65,20 @@ def build_algorithm(spec: RunSpec, where: str | None = None) -> Algorithm:
 
 @cache  # a plan asks some thousand times
 def _class_in(module: ModuleType) -> type[Algorithm]:
-    method = only_subclass(module, Algorithm)  # type: ignore[type-abstract]
+    return _checked(only_subclass(module, Algorithm))  # type: ignore[type-abstract]
+
+
+def _checked(method: type[Algorithm]) -> type[Algorithm]:
+    """The class itself; FedatlasError names what it lacks."""
     missing = sorted(method.__abstractmethods__)
     missing += [name for name in ("title", "source") if not hasattr(method, name)]
     if missing:
         raise FedatlasError(
-            f"{module.__file__}: {method.__name__} must define {', '.join(missing)}"
+            f"{place_of(method)}: {method.__name__} must define {', '.join(missing)}"
         )
     return method
+
+
+def place_of(method: type[Algorithm]) -> str:
+    """The method's file, or the class itself, where a notebook defines it."""
+    return getattr(sys.modules[method.__module__], "__file__", None) or method.__name__

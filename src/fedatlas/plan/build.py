@@ -17,6 +17,7 @@ from fedatlas.plan.checks import (
     check_costs,
     check_dataset,
     check_graphs,
+    check_methods,
     check_name,
     check_paper,
     check_partition,
@@ -151,6 +152,15 @@ def build_plan(
     experiments = load_experiments(*folders, names=[*names, *added])
     experiments = _with_seeds(experiments, added, heads)
     plan = Plan(catalogue, papers, sentences, tuple(heads), experiments, {}, {}, {}, {})
+    for name, experiment in experiments.items():
+        check_methods(experiment, experiment.where)
+        _add_jobs(plan, name)
+    return plan
+
+
+def plan_of(experiments: Mapping[str, Experiment], catalogue: Catalogue) -> Plan:
+    """What the workflow would make of experiments that no file declares, without claims."""
+    plan = Plan(catalogue, {}, {}, (), dict(experiments), {}, {}, {}, {})
     for name in experiments:
         _add_jobs(plan, name)
     return plan

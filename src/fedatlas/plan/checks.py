@@ -47,6 +47,16 @@ def check_name(name: str, where: str) -> None:
         )
 
 
+def check_methods(experiment: Experiment, where: str) -> None:
+    """Methods are files, whose edits train runs anew; a notebook's class is none."""
+    for name, run in experiment.runs.items():
+        if ":" in run.algorithm:
+            raise FedatlasError(
+                f"{where}: key 'runs.{name}.algorithm', value '{run.algorithm}': is a class of a "
+                "notebook; name the method of a file, as `fedatlas new method` begins one"
+            )
+
+
 def check_paper(experiment: Experiment, papers: Collection[str], where: str) -> None:
     """The paper is described, or the experiment is of no single one."""
     if experiment.paper not in (*papers, OURS):

@@ -270,11 +270,9 @@ class RunSpec(Model):
     @property
     def code(self) -> tuple[str, ...]:
         """The modules whose import closure decides what the run computes."""
-        modules = [
-            "fedatlas.training.loop",
-            f"fedatlas.algorithms.{self.algorithm}",
-            f"fedatlas.federations.{self.federation.name}",
-        ]
+        modules = ["fedatlas.training.loop", f"fedatlas.federations.{self.federation.name}"]
+        if ":" not in self.algorithm:  # a notebook's, which no workflow trains
+            modules.append(f"fedatlas.algorithms.{self.algorithm}")
         if isinstance(self.objective, NetworkObjective):
             modules.append(architecture_module(self.objective.model))
         return tuple(modules)
@@ -336,7 +334,7 @@ class RunConfig(Model):
     backend: of parties with columns: `simulated`, or `processes`, see docs/parties.md. To the times
         that processes need those of the network are added; without a network nothing is.
     partition, network, objective, graphs, rounds, record_every: the experiment's by default.
-    algorithm: the method: a file of `fedatlas.algorithms`.
+    algorithm: the method: a file of `fedatlas.algorithms`, or "module:class" in a notebook.
     hyper_parameters: what all its points share.
     """
 

@@ -24,7 +24,6 @@ judged. Later rounds may: steps of a grid may diverge.
 
 import logging
 import math
-import sys
 import time
 from dataclasses import dataclass, is_dataclass
 from pathlib import Path
@@ -33,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from fedatlas.algorithms import algorithm_class, build_algorithm
+from fedatlas.algorithms import algorithm_class, build_algorithm, place_of
 from fedatlas.arithmetic.client_rows import ClientRows
 from fedatlas.code import code_digest
 from fedatlas.extensions import relative_path
@@ -126,8 +125,8 @@ def _rehearsed(spec: RunSpec, shards: Path | None) -> tuple[int, list[str]]:
             rehearsal = _Rehearsal(TinyFederation(spec, shards), Path(folder))
             skipped = rehearsal.check()
     except ContractViolation as finding:
-        file = sys.modules[algorithm_class(spec.algorithm).__module__].__file__
-        raise ContractViolation(f"{relative_path(str(file))}: {finding}") from None
+        place = relative_path(place_of(algorithm_class(spec.algorithm)))
+        raise ContractViolation(f"{place}: {finding}") from None
     return rehearsal.rounds, skipped
 
 

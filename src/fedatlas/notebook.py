@@ -1,0 +1,229 @@
+"""Training in a notebook: one run, from arrays or a data set to its trace, without a workflow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import xarray as xr
+from scipy import sparse
+
+from fedatlas.arithmetic.samples import TENSOR_DTYPES, Samples
+from fedatlas.data.catalogue import Catalogue, load_catalogue
+from fedatlas.data.datasets import Dataset, Split
+from fedatlas.data.prepare import prepare
+from fedatlas.errors import FedatlasError
+from fedatlas.federations.algorithm import Algorithm
+from fedatlas.federations.context import shard_files
+from fedatlas.plan.build import Plan, plan_of
+from fedatlas.plan.places import catalogue_files
+from fedatlas.schema.experiments import Experiment
+from fedatlas.schema.models import validated
+from fedatlas.schema.partitions import Partition
+from fedatlas.schema.runs import RecordEvery
+from fedatlas.shards.writing import write_shards
+
+#: Features (n, d), a dense array or a scipy matrix, or of a network's samples (n, *shape); labels
+#: (n,): ±1, 0 and 1, classes from 0 on, or real numbers.
+Rows: TypeAlias = tuple[Any, Any]
+
+# How errors name what was asked.
+_WHERE = "fedatlas.train"
+_NAME = "notebook"
+
+
+class _Given(Dataset):
+    """Rows that a call hands over."""
+
+    format: Literal["given"] = "given"
+    files_of_split = "no files"
+
+    rows: dict[str, Any]
+
+    def read(self, split: str, raw: list[Path]) -> Samples:
+        found: Samples = self.rows[split]
+        return found
+
+
+def train(
+    method: str | type[Algorithm],
+    data: str | Rows | Mapping[str, Rows],
+    *,
+    partition: Mapping[str, Any],
+    objective: Mapping[str, Any],
+    rounds: int,
+    record_every: RecordEvery = 1,
+    seeds: int | Sequence[int] = 1,
+    split: str = "train",
+    optimum: bool = False,
+    graphs: Mapping[str, Any] | None = None,
+    network: Mapping[str, Any] | None = None,
+    device: str = "cpu",
+    results: Path | str = "results",
+    **hyper_parameters: Any,
+) -> xr.Dataset:
+    """Train one run and give its trace, as a workflow would: equal numbers, bit for bit.
+
+    method: its name, or a class, which a rehearsal checks first (docs/adding/method.md).
+    data: a data set's name, rows, or rows by split, such as {"train": …, "test": …}. A data set of
+    raw files must have been prepared in `results`.
+    partition, objective, graphs, network, record_every: as experiments declare them.
+    seeds: the seeds, or how many, from 0 on. split: of the data, to train on.
+    optimum: whether f* is found and sub-optimality measured. device: cpu, cuda or auto.
+    hyper_parameters: the method's.
+
+    The trace has the dimensions seed and record; costs are coordinates, and `trace.objective` and
+    the like are what was measured. Raises FedatlasError, which names what does not fit.
+
+    >>> trace = fedatlas.train(
+    ...     "fedavg", "breast-cancer", rounds=50, seeds=3,
+    ...     partition={"kind": "horizontal", "clients": 20, "samples": 560},
+    ...     objective={"name": "logistic_l2", "weight": 1e-3}, optimum=True,
+    ...     clients_per_round=5, local_steps=5, batch_size=4, local_step_size=0.1)
+    >>> trace.sizes["seed"], float(trace.suboptimality[:, -1].median()) < 0.05
+    (3, True)
+    """
+    chosen = [*range(seeds)] if isinstance(seeds, int) else [int(seed) for seed in seeds]
+    catalogue = _catalogue(data, objective)
+    dataset = data if isinstance(data, str) else _NAME
+    if isinstance(method, str):
+        name = algorithm = method
+    else:
+        if "<locals>" in method.__qualname__:
+            raise FedatlasError(
+                f"{_WHERE}: {method.__qualname__} is defined within a function, where nothing else "
+                "finds it: define it outside"
+            )
+        name, algorithm = method.__name__, f"{method.__module__}:{method.__qualname__}"
+    run = {
+        "algorithm": algorithm,
+        "hyper_parameters": hyper_parameters,
+        "graphs": graphs,
+        "network": network,
+    }
+    looked_at = "suboptimality" if optimum else "objective"
+    declared = {
+        "paper": "ours", "title": name, "source": "ours", "dataset": dataset, "split": split,
+        "partition": partition, "objective": objective, "rounds": rounds, "seeds": chosen,
+        "record_every": record_every, "runs": {name: run},
+        "figure": {"measurement": looked_at}, "selection": {"measurement": "objective"},
+    }  # fmt: skip
+    context = {"where": _WHERE, "inherited": {}}
+    experiment = validated(Experiment, declared, _WHERE, context)
+    plan = plan_of({_NAME: experiment}, catalogue)
+    with TemporaryDirectory() as folder:
+        return _trained(plan, Path(folder), Path(results), device, rehearsed=algorithm != name)
+
+
+def _trained(
+    plan: Plan, folder: Path, results: Path, device: str, *, rehearsed: bool
+) -> xr.Dataset:
+    """The trace of the plan's one run, by the workflow's own steps."""
+    from fedatlas.training.loop import train as train_seeds
+    from fedatlas.training.rehearsal import rehearse
+    from fedatlas.training.solver import find_optimum
+    from fedatlas.training.steps import naming_run
+
+    (spec,) = plan.runs.values()
+    dataset, shards = plan.catalogue[spec.dataset], folder / "shards"
+    files: dict[str, list[Path]] = {}
+    for slug, partition in plan.partitions.items():
+        files[slug] = _sharded(dataset, spec.split, partition, shards / slug, folder, results)
+    for seed in spec.seeds:
+        rows = spec.partition.of_seed(seed)
+        optimum = spec.optimum_file(folder / "optima", seed)
+        if optimum is not None and not optimum.exists():
+            optimum.parent.mkdir(parents=True, exist_ok=True)
+            objective = plan.objectives[spec.objective.slug]
+            find_optimum(files[rows.pooled().slug], objective, optimum)
+    with naming_run(spec.name, device):
+        if rehearsed:
+            rehearse(spec, shards)
+        optima = folder / "optima" if spec.optimum else None
+        return train_seeds(spec, shards, folder / "trace.nc", optima=optima, device=device)
+
+
+def _sharded(
+    dataset: Dataset, split: str, partition: Partition, target: Path, folder: Path, results: Path
+) -> list[Path]:
+    """The shard files of a partition."""
+    prepared, kept = _prepared(dataset, split, folder, results), partition.test_split
+    test = _prepared(dataset, kept, folder, results) if kept else None
+    target.mkdir(parents=True)
+    files = shard_files(target, partition.silos)
+    write_shards(prepared, partition, files, target / "manifest.json", test)
+    return files
+
+
+def _prepared(dataset: Dataset, split: str, folder: Path, results: Path) -> Path:
+    """The prepared file of a split: the workflow's, or one made of what needs no raw file."""
+    known = results / "data" / dataset.name / f"{split}.parquet"
+    if dataset.split(split).files:
+        if not known.is_file():
+            raise FedatlasError(
+                f"{_WHERE}: data set '{dataset.name}' is made of raw files and is not prepared "
+                f"yet: make {known} by `snakemake {known}`, or hand over features and labels"
+            )
+        return known
+    made = folder / f"{split}.parquet"
+    if not made.exists():
+        by = split != "train" and dataset.scaled_by_train
+        train = _prepared(dataset, "train", folder, results) if by else None
+        prepare(dataset, split, [], made, train=train)
+    return made
+
+
+def _catalogue(data: str | Rows | Mapping[str, Rows], objective: Mapping[str, Any]) -> Catalogue:
+    """The data sets there are, or the one that rows make."""
+    if isinstance(data, str):
+        return load_catalogue(*catalogue_files())
+    by_split = data if isinstance(data, Mapping) else {"train": data}
+    found, shape = {}, None
+    for split, rows in by_split.items():
+        where = f"{_WHERE}: data, split '{split}'"
+        found[split], shape = _samples(*rows, tensors="model" in objective, where=where)
+    label = np.concatenate([samples.label for samples in found.values()])
+    task, classes = "regression", None
+    if set(np.unique(label)) <= {0.0, 1.0}:
+        for samples in found.values():
+            samples.label[:] = np.where(samples.label > 0, 1.0, -1.0)
+        task = "binary"
+    elif set(np.unique(label)) <= {-1.0, 1.0}:
+        task = "binary"
+    elif objective.get("name") == "cross_entropy":
+        task, classes = "multiclass", int(label.max()) + 1
+    features = next(iter(found.values())).features.shape[1]
+    splits = {split: Split(rows=len(samples)) for split, samples in found.items()}
+    about: dict[str, Any] = {"name": _NAME, "title": _NAME, "format": "given", "rows": found}
+    about |= {"task": task, "classes": classes, "features": features, "shape": shape}
+    given = _Given.model_construct(**about, splits=splits)
+    return Catalogue([Path(_WHERE)], {_NAME: given})
+
+
+def _samples(
+    features: Any, labels: Any, *, tensors: bool, where: str
+) -> tuple[Samples, tuple[int, ...] | None]:
+    """Rows with their labels, and a sample's shape if they are tensors, as networks take them."""
+    label, shape = np.array(labels, dtype=np.float64), None
+    rows: Any = features if sparse.issparse(features) else np.asarray(features)
+    if label.shape != rows.shape[:1] or rows.ndim < 2 or (rows.ndim > 2 and not tensors):
+        raise FedatlasError(
+            f"{where}: features have the shape {rows.shape} and labels {label.shape}: give (n, d) "
+            "and (n,), or (n, *shape) with an objective that has a 'model'"
+        )
+    if tensors:
+        rows, shape = rows.toarray() if sparse.issparse(rows) else rows, rows.shape[1:]
+        kept = rows.dtype if rows.dtype in TENSOR_DTYPES else np.float32
+        rows = rows.reshape(len(rows), -1).astype(kept)
+    elif sparse.issparse(rows):
+        rows = sparse.csr_array(rows, dtype=np.float64)
+        rows.sort_indices()
+    else:
+        rows = rows.astype(np.float64)
+    values = rows.data if sparse.issparse(rows) else rows
+    if not (np.isfinite(values).all() and np.isfinite(label).all()):
+        raise FedatlasError(f"{where}: features or labels are infinite or not a number")
+    return Samples.numbered(label, rows), shape
