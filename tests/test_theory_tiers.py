@@ -132,11 +132,16 @@ def test_a_covered_run_stays_below_its_bound(name):
 # ---------------------------------------------------------------------------------- error scaling
 
 
-def runs(power: float, lost: int = 0):
-    """Runs of 16, 64 and 256 rounds whose gradient norms are R^(power/2) all along."""
+def runs(power: float, lost: int = 0, later: float | None = None):
+    """Runs of 16, 64 and 256 rounds whose gradient norms are R^(power/2) all along.
+
+    later: the power from 64 rounds on, if it is another.
+    """
     found = {}
     for name, rounds in zip("abc", (16, 64, 256), strict=True):
-        values = np.repeat(SPREAD[:, None] * rounds ** (power / 2), 5, 1)
+        early, late = min(rounds, 64), max(rounds / 64, 1)
+        level = early ** (power / 2) * late ** ((power if later is None else later) / 2)
+        values = np.repeat(SPREAD[:, None] * level, 5, 1)
         values[:lost, 3:] = np.nan
         found[name] = make_trace(values, schedule=np.linspace(0, rounds, 5).astype(int))
     return found
@@ -160,6 +165,13 @@ def test_errors_against_the_theorems_power(true, claimed, expected):
     assert found.outcome == expected
     assert found.effect.estimate == pytest.approx(claimed - true, abs=1e-9)
     assert "rounds = 16" in found.evidence
+
+
+def test_a_rate_that_still_steepens_is_not_contradicted():
+    found = verdict(scaling(-0.5), **runs(-0.2, later=-0.3))
+    assert found.outcome == "not testable"
+    assert "from one to the next slopes are -0.2, -0.3" in found.evidence
+    assert verdict(scaling(-0.5), **runs(-0.3, later=-0.2)).outcome == "contradicted"
 
 
 def test_errors_at_the_end_are_not_squared():

@@ -393,3 +393,8 @@ def running_means(rounds: np.ndarray, values: np.ndarray) -> np.ndarray:
     means = values.copy()
     means[:, 1:] = np.cumsum(pieces, axis=1) / (rounds[:, 1:] - rounds[:, :1])
     return means
+
+
+def mean_squares(trace: Trace, measurement: str) -> np.ndarray:
+    """(seeds, records) means of the square along all rounds so far."""
+    return running_means(column(trace, "round"), column(trace, measurement) ** 2)

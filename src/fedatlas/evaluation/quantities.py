@@ -39,6 +39,7 @@ from fedatlas.evaluation.levels import (
     mean_along,
     reached,
     smallest,
+    specification,
     until,
     worse_than_start,
 )
@@ -280,6 +281,9 @@ def to_target(
             raise NotTestableError(f"{subject}: {name} starts there")
     if all(np.isposinf(crossing.cost).all() for crossing in found):
         raise NotTestableError(f"{subject}: neither run arrives")
+    # The lower middle: of as many that arrive as do not, the typical seed arrives.
+    if all(np.isposinf(np.quantile(crossing.cost, 0.5, method="lower")) for crossing in found):
+        raise NotTestableError(f"{subject}: under most seeds neither run arrives")
     if cost == EPSILON:
         deltas = [delta_to_reach(trace, measurement, target) for trace in traces]
         if why := why_no_common_delta(list(zip(names, deltas, strict=True))):
@@ -289,6 +293,20 @@ def to_target(
         if np.isneginf(crossing.cost).any():
             raise NotTestableError(f"{subject}: {name} gets there at a cost of 0")
     return Measured(subject, unit_of(cost), [crossing.cost for crossing in found], found)
+
+
+def spent_in_all(traces: Sequence[Trace], cost: str) -> Measured:
+    """The cost of whole runs of equally many rounds; FedatlasError unless they have as many."""
+    rounds = {trace.attrs["run"]: specification(trace)["rounds"] for trace in traces}
+    if len(set(rounds.values())) > 1:
+        told = ", ".join(f"{run} has {count}" for run, count in rounds.items())
+        raise FedatlasError(f"what runs spend is compared over as many rounds; {told}")
+    spent = [
+        np.where(diverged(trace), np.inf, np.log10(cost_axis(trace, cost)[:, -1]))
+        for trace in traces
+    ]
+    subject = f"{unit_of(cost)} of {next(iter(rounds.values()))} rounds"
+    return Measured(subject, unit_of(cost), spent)
 
 
 def shared_range(

@@ -73,6 +73,11 @@ def _weights(numbers: np.ndarray) -> np.ndarray:
     return x / (x @ x)
 
 
+def local_slopes(numbers: np.ndarray, logarithms: np.ndarray) -> np.ndarray:
+    """(sizes − 1, seeds) slopes from each size to the next."""
+    return np.diff(logarithms, axis=0) / np.diff(np.log10(numbers))[:, None]
+
+
 def slopes_between(sizes: np.ndarray, found: Sequence[Crossings]) -> tuple[np.ndarray, ...]:
     """(seeds,) slopes of costs; the lowest and highest, wherever between two records they lie."""
     extremes = []
@@ -85,3 +90,20 @@ def slopes_between(sizes: np.ndarray, found: Sequence[Crossings]) -> tuple[np.nd
         bound = -np.inf if lowest else np.inf
         extremes.append(np.where(at_once & ~missed, bound, slopes_of(sizes, ends)))
     return slopes_of(sizes, np.stack([each.cost for each in found])), *extremes
+
+
+def most_chosen(chosen: np.ndarray, traces: Sequence[Trace]) -> str:
+    """The step that most seeds chose, and whether it is the smallest or largest that was tried."""
+    edge = ", an edge of its grid" if at_edge(chosen, traces) else ""
+    return f"step {_most(chosen, traces):g}{edge}"
+
+
+def at_edge(chosen: np.ndarray, traces: Sequence[Trace]) -> bool:
+    """Whether most seeds chose the smallest or the largest step of several."""
+    steps = {float(trace.attrs["effective_step_size"]) for trace in traces}
+    return len(steps) > 1 and _most(chosen, traces) in (min(steps), max(steps))
+
+
+def _most(chosen: np.ndarray, traces: Sequence[Trace]) -> float:
+    steps = [float(trace.attrs["effective_step_size"]) for trace in traces]
+    return steps[int(np.bincount(chosen, minlength=len(steps)).argmax())]

@@ -28,6 +28,7 @@ from fedatlas.evaluation.quantities import (
     format_loss,
     losses_of,
     shared_range,
+    spent_in_all,
     to_target,
 )
 from fedatlas.evaluation.results import Results
@@ -56,6 +57,8 @@ class ComparisonTest(EffectTest):
 
     cost_to_target: The cost at which two runs reach a level of the measurement.
 
+    spends: What two runs spend in as many rounds, which records do not blur.
+
     monotone: Within one run, each larger step converges faster than the next smaller one. A point
     whose median ends above where it started has not converged and is left out.
 
@@ -63,15 +66,15 @@ class ComparisonTest(EffectTest):
 
     first, second: runs; the claim is about the first. run: in place of two, one run that is
     compared with itself. quantity: what is compared: the measurement at the end, or its level by a
-    cost, or the cost to a target. against: with what: another run, or the run's own start, or its
-    next smaller step. relation: how the first is claimed to stand to the second. for_each: one case
-    per step size that both runs have, or the tuned configurations only. at: cost at which to
-    compare; None: the largest that both reached. share: in place of `at`: a share of the largest
-    cost that both reached. window: share of that cost, at its end, over which levels are means.
-    target: in units of the measurement. stays: whether records after that cost must be at the
-    level, too. settled: for claims that name no budget, of whatever length it must be: not testable
-    where half of ours or more gives another decided outcome, or where the claim is not reproduced
-    and `first` surely gains, by a factor of 1.05 or more from half of the budget on.
+    cost, or the cost to a target, or that of all rounds. against: with what: another run, or the
+    run's own start, or its next smaller step. relation: how the first is claimed to stand to the
+    second. for_each: one case per step size that both runs have, or the tuned configurations only.
+    at: cost at which to compare; None: the largest that both reached. share: in place of `at`: a
+    share of the largest cost that both reached. window: share of that cost, at its end, over which
+    levels are means. target: in units of the measurement. stays: whether records after that cost
+    must be at the level, too. settled: for claims that name no budget, of whatever length it must
+    be: not testable where half of ours or more gives another decided outcome, or where the claim is
+    not reproduced and `first` surely gains, by a factor of 1.05 or more from half of the budget on.
     """
 
     kinds: ClassVar[Mapping[str, Kind]] = {
@@ -101,6 +104,9 @@ class ComparisonTest(EffectTest):
             takes=(*_RELATED, "stays"),
             sets={"quantity": "cost"},
         ),
+        "spends": Kind(
+            requires=(*_PAIR, "relation", "cost"), takes=EFFECT_KEYS, sets={"quantity": "spent"}
+        ),
         "monotone": Kind(
             requires=("run",),
             takes=("measurement", "window", *EFFECT_KEYS),
@@ -116,7 +122,7 @@ class ComparisonTest(EffectTest):
     first: str = ""
     second: str = ""
     run: str = ""
-    quantity: Literal["end", "level", "cost"] = "level"
+    quantity: Literal["end", "level", "cost", "spent"] = "level"
     against: Literal["second", "start", "smaller step"] = "second"
     relation: Relation = "faster"
     measurement: Level = "gradient_norm"
@@ -130,6 +136,10 @@ class ComparisonTest(EffectTest):
     settled: bool = False
 
     @property
+    def measured(self) -> tuple[str, ...]:
+        return () if self.quantity == "spent" else super().measured
+
+    @property
     def counted(self) -> tuple[str, ...]:
         return () if self.quantity == "end" or self.against != "second" else (self.cost,)
 
@@ -139,7 +149,7 @@ class ComparisonTest(EffectTest):
 
     @property
     def unit(self) -> str:
-        return "decades" if self.quantity == "cost" else super().unit
+        return "decades" if self.quantity in ("cost", "spent") else super().unit
 
     @property
     def direction(self) -> Direction:
@@ -151,7 +161,7 @@ class ComparisonTest(EffectTest):
 
     @property
     def row(self) -> Row | None:
-        return TARGETS if self.quantity == "cost" else BUDGETS
+        return {"cost": TARGETS, "spent": None}.get(self.quantity, BUDGETS)
 
     @model_validator(mode="after")
     def _can_be_compared(self) -> Self:
@@ -212,6 +222,8 @@ class ComparisonTest(EffectTest):
             assert self.target is not None
             target = log_target(measurement, self.target) + float(np.log10(scale))
             found = to_target(traces, names, measurement, cost, target, self.stays)
+        elif self.quantity == "spent":
+            found = spent_in_all(traces, cost)
         elif self.quantity == "level":
             _, end = shared_range(traces, cost, scale * (self.share or 1.0), self.at)
             found = by_cost(traces, measurement, cost, end, self.window)

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
-from fedatlas.evaluation.comparison import Direction, advantages
+from fedatlas.evaluation.comparison import ROUNDING, Direction, advantages
 from fedatlas.evaluation.evidence import (
     counts,
     format_interval,
@@ -32,7 +32,7 @@ from fedatlas.evaluation.levels import (
     log_measurement,
     log_target,
     mean_along,
-    running_means,
+    mean_squares,
     until,
 )
 from fedatlas.evaluation.quantities import (
@@ -45,7 +45,17 @@ from fedatlas.evaluation.quantities import (
     why_no_common_delta,
 )
 from fedatlas.evaluation.results import NotTestableError, Results
-from fedatlas.evaluation.slopes import Line, Size, size_in, sizes_of, slopes_between, slopes_of
+from fedatlas.evaluation.slopes import (
+    Line,
+    Size,
+    at_edge,
+    local_slopes,
+    most_chosen,
+    size_in,
+    sizes_of,
+    slopes_between,
+    slopes_of,
+)
 from fedatlas.schema.claims import CaseOutcome, Effect, Kind
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.quantities import MEASUREMENTS, Cost, Level, check_target
@@ -91,7 +101,8 @@ class SlopeTest(EffectTest):
 
     error_scaling: The error that runs end with grows at most, or falls at least, as a size to a
     power. With `averaged` the error is the mean square of the measurement along all rounds, as
-    theorems of nonconvex objectives bound it; otherwise it is the measurement at the end.
+    theorems of nonconvex objectives bound it; otherwise it is the measurement at the end. Over
+    rounds, what contradicts is not testable while slopes still fall from one number to the next.
 
     horizon_rate: The square of a measurement at the end of runs falls with their horizon K as a
     theorem says. Runs of `series` are whole runs of rising horizons, whose steps follow the
@@ -251,7 +262,13 @@ class SlopeTest(EffectTest):
             yield found
 
     def _settled(self, results: Results, case: CaseOutcome) -> CaseOutcome:
-        """Not testable where larger horizons alone turn a decided outcome."""
+        """Not testable where larger horizons turn a decided outcome, or more rounds would.
+
+        Errors over rounds still settle where what contradicts moves towards the claim: where the
+        slope between the last two sizes surely lies below that between the first two.
+        """
+        if self.size == "rounds" and self.quantity == "error" and case.outcome == "contradicted":
+            return self._steepening(results, case)
         if self.quantity != "level" or len(self.series) < 4 or case.outcome not in DECISIVE:
             return case
         larger = self._of_horizons(results, self.series[1:]).outcome
@@ -259,6 +276,17 @@ class SlopeTest(EffectTest):
             return case
         evidence = f"{case.evidence}; the horizons decide: {larger} without the smallest"
         return replace(case, outcome="not testable", evidence=evidence)
+
+    def _steepening(self, results: Results, case: CaseOutcome) -> CaseOutcome:
+        traces = results.selected(*self.series)
+        sizes, errors = sizes_of(traces, "rounds"), self._errors(traces)
+        local = local_slopes(sizes, errors)
+        moved = results.interval(local[0] - local[-1], traces)
+        if len(local) < 2 or moved.low <= ROUNDING:
+            return case
+        told = ", ".join(f"{slope:.3g}" for slope in np.median(local, axis=1))
+        evidence = f"{case.evidence}; the rounds decide: from one to the next slopes are {told}"
+        return replace(case, outcome="not testable", evidence=evidence, fragile="")
 
     def tuned(self, results: Results, case: CaseOutcome) -> CaseOutcome:
         return case if self.points == "best" else super().tuned(results, case)
@@ -316,11 +344,11 @@ class SlopeTest(EffectTest):
         chosen = {goal: best_by_others(self._crossings(traces, goal)) for goal in goals.values()}
         told = ", ".join(
             mean_of(f"ε = {target:g}", chosen[goal][0].cost, number)
-            + (f" with {_most_chosen(chosen[goal][1], traces)}" if len(traces) > 1 else "")
+            + (f" with {most_chosen(chosen[goal][1], traces)}" if len(traces) > 1 else "")
             for target, goal in goals.items()
         )
         of = f"mean {self.measurement}" if self.averaged else self.measurement
-        if any(_at_edge(chosen[goal][1], traces) for goal in goals.values()):
+        if any(at_edge(chosen[goal][1], traces) for goal in goals.values()):
             raise NotTestableError(
                 f"{unit_of(self.cost)} to {of} ε: {told}; a step beyond the edge may be better"
             )
@@ -344,7 +372,7 @@ class SlopeTest(EffectTest):
             return traces
         name, dims = self.measurement, ("seed", "record")
         return [
-            trace.assign({name: (dims, np.sqrt(_mean_squares(trace, name)))}) for trace in traces
+            trace.assign({name: (dims, np.sqrt(mean_squares(trace, name)))}) for trace in traces
         ]
 
     def _sloping(
@@ -418,7 +446,7 @@ class SlopeTest(EffectTest):
         errors = []
         for trace in traces:
             if self.averaged:
-                own = np.log10(_mean_squares(trace, self.measurement)[:, -1])
+                own = np.log10(mean_squares(trace, self.measurement)[:, -1])
             else:
                 own = log_measurement(trace, self.measurement)[:, -1]
             errors.append(np.where(diverged(trace), np.inf, own))
@@ -465,25 +493,3 @@ def _listed(names: Sequence[str], logarithms: Iterable[np.ndarray]) -> str:
     return ", ".join(
         mean_of(name, own, number) for name, own in zip(names, logarithms, strict=True)
     )
-
-
-def _mean_squares(trace: Trace, measurement: str) -> np.ndarray:
-    """(seeds, records) means of the square along all rounds so far."""
-    return running_means(column(trace, "round"), column(trace, measurement) ** 2)
-
-
-def _most_chosen(chosen: np.ndarray, traces: Sequence[Trace]) -> str:
-    """The step that most seeds chose, and whether it is the smallest or largest that was tried."""
-    edge = ", an edge of its grid" if _at_edge(chosen, traces) else ""
-    return f"step {_most(chosen, traces):g}{edge}"
-
-
-def _at_edge(chosen: np.ndarray, traces: Sequence[Trace]) -> bool:
-    """Whether most seeds chose the smallest or the largest step of several."""
-    steps = {float(trace.attrs["effective_step_size"]) for trace in traces}
-    return len(steps) > 1 and _most(chosen, traces) in (min(steps), max(steps))
-
-
-def _most(chosen: np.ndarray, traces: Sequence[Trace]) -> float:
-    steps = [float(trace.attrs["effective_step_size"]) for trace in traces]
-    return steps[int(np.bincount(chosen, minlength=len(steps)).argmax())]
