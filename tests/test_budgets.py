@@ -12,6 +12,7 @@ from matplotlib.colors import to_hex
 
 from experiment_files import plan_of_all
 from fedatlas.algorithms import build_algorithm
+from fedatlas.algorithms.dp_gradient_tracking import State
 from fedatlas.arithmetic.randomness import Draws, RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.claims.study_value import StudyValueTest
@@ -20,8 +21,9 @@ from fedatlas.evaluation.tables import read_budgets
 from fedatlas.federations.decentralised.graph import GraphCounters, GraphNetwork
 from fedatlas.figures.privacy import compose_budgets
 from fedatlas.privacy.accountants import lemma_2
+from fedatlas.privacy.drift import form_gaps
 from fedatlas.privacy.far_horizons import closed_lemma_2, far_epsilon
-from fedatlas.privacy.schemes import S1, S2
+from fedatlas.privacy.schemes import S1, S2, TrackingSteps
 from fedatlas.schema.studies import BudgetStudy
 from fedatlas.store.netcdf import write_netcdf
 from fedatlas.studies import budgets
@@ -346,6 +348,56 @@ def test_every_form_gathers_as_it_updates(form):
     found = noise_drift(spec, 12)[-1]
     # Steps along trackers as sent are noisy by themselves; so is the mean of weights that differ.
     assert simulated(algorithm, graphs, 12) == pytest.approx(found, rel=4 / np.sqrt(2 * NUMBERS))
+
+
+def one_round(form, graphs, noise, x, y):
+    """(x, y) of agents with one number each after a round of the method, gradients being 0."""
+    scheme = {"name": "constant", "alpha": 0.3, "beta": 0.2, "gamma": 0.4, "samples": 1}
+    scheme |= {"state_noise_scale": noise[0], "tracker_noise_scale": noise[1]}
+    values = {"scheme": scheme, "horizon": 2000, "form": form, "clipping": "none"}
+    spec = drift_runs()["s2-0.9996"].model_copy(update={"hyper_parameters": values})
+    network = GraphNetwork(*graphs, np.asarray, Draws(), GraphCounters())
+    zeros = np.zeros((len(x), 1))
+    problem: Any = SimpleNamespace(
+        minibatches=lambda random, size: None, gradients=lambda points, batch, clipping: zeros
+    )
+    state = State(1, x[:, None], y[:, None], zeros)
+    after = build_algorithm(spec).round(state, problem, network, RoundRandom(11).at(1))
+    return after.x[:, 0], after.y[:, 0]
+
+
+@pytest.mark.parametrize("graph", ["s2-0.9996", "rings"])
+def test_forms_of_the_update_differ_by_what_is_told(graph):
+    """By rounds of the method: of unit trackers without noise, and of noise alone."""
+    graphs = drift_runs()[graph].graph_weights
+    gaps = form_gaps(TrackingSteps(0.3, 0.2, 0.4, 1), *graphs)
+    agents, of_trackers, of_noise = len(graphs[0]), [], []
+    for unit in np.eye(agents):
+        quiet = [one_round(form, graphs, (0, 0), unit, unit) for form in ("literal", "compact")]
+        assert quiet[0][0] == pytest.approx(quiet[1][0])  # states enter alike
+        of_trackers.append(np.abs(quiet[0][1] - quiet[1][1]).max())
+    assert gaps[0] == pytest.approx(max(of_trackers), abs=1e-15)
+    for noise, place in (((1e-3, 0), 0), ((0, 1e-3), 1)):
+        none = np.zeros(agents)
+        pair = [one_round(form, graphs, noise, none, none) for form in ("literal", "compact")]
+        of_noise.append(bool(np.abs(pair[0][place] - pair[1][place]).max() > 1e-6))
+    assert of_noise == [True, True] and (gaps[1:] > 0.1).all()
+    assert (gaps[0] == 0) == (graph == "rings")  # where what is sent and received is equal
+
+
+def test_a_claim_that_forms_agree():
+    (spec,) = [spec for spec in runs() if spec.run == "s2-literal"]
+    budgets = budgets_of_runs([spec], STUDY)
+    test = {"kind": "forms_agree", "run": "s2-literal"}
+    (found,) = judged(test, budgets)
+    assert found.outcome == "contradicted"
+    # α = 0.1 and β = 0.01: all receive 1 in sum, and send 0.5 to 1.5 of their trackers.
+    told = "0.005 of trackers, 0.1 of noise on states, 0.015 of noise on trackers"
+    assert told in found.evidence
+    (agreeing,) = judged(test, budgets.assign(form_gap=0 * budgets["form_gap"]))
+    assert agreeing.outcome == "reproduced"
+    with pytest.raises(FedatlasError, match="has no form gaps: they are of DP-GT's runs"):
+        judged(test, budgets.drop_vars("form_gap"))
 
 
 def test_drift_of_the_runs_of_figures_4_and_5():

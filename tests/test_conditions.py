@@ -69,6 +69,8 @@ def test_one_version_of_a_theorem_suffices_and_rivals_have_others():
     proof = {"version": "constants of its proof"}
     rows = [beyond("a", ""), replace(within("a", ""), **proof)]
     assert judged(results(1e-3, 1e-2, *rows)).outcome == "reproduced"
+    one = judged(results(1e-3, 1e-2, *rows), "Theorem 1 (as printed)")  # where the claim names it
+    assert one.outcome == "not covered"
     rows = [beyond("a", "", 1e5), beyond("a", "", 30, **proof)]
     nearer = judged(results(1e-3, 1e-2, *rows, replace(beyond("b", ""), theorem="Theorem 2")))
     assert "a (constants of its proof): step 0.1, 30 times the largest" in nearer.evidence

@@ -11,7 +11,7 @@ from scipy import stats
 
 from fedatlas.evaluation.claims.one_run import PublishedMeasurementTest, prediction_interval
 from judging import verdict
-from trace_factory import ending_trace
+from trace_factory import ending_trace, make_trace
 
 NAN = np.nan
 NOISE = np.array([-2e-3, 1e-3, 0.0, -1e-3, 2e-3])
@@ -141,6 +141,27 @@ def test_a_lost_seed_leaves_no_mean(ends):
     found = verdict(published(0.8), a=ending_trace(ends))
     assert found.outcome == "not testable"
     assert "of 3 seeds), published 0.8 of 1 trial; a lost seed leaves no mean" in found.evidence
+
+
+@pytest.mark.parametrize(
+    ("curve", "expected", "why"),
+    [
+        ([0.5, 0.6, 0.7, 0.82], "compatible", ""),
+        ([0.5, 0.82, 0.86, 0.88], "not testable", "the run passes it before its end"),
+        ([0.5, 0.6, 0.86, 0.88], "not testable", "the run passes it before its end"),
+        ([0.5, 0.6, 0.7, 0.75], "not testable", "the run still moves towards it"),
+        ([0.5, 0.6, 0.75, 0.7], "incompatible", ""),
+    ],
+)
+def test_a_number_of_an_unknown_budget_is_compared_at_shares_of_ours(curve, expected, why):
+    """Records at 0, 4, 8 and 16 rounds of 16."""
+    accuracy = np.array(curve) + NOISE[:, None]
+    trace = make_trace(np.ones_like(accuracy), test_accuracy=accuracy, schedule=[0, 4, 8, 16])
+    found = verdict(published(0.82, budget_stated=False), a=trace)
+    assert found.outcome == expected
+    assert found.evidence.count("the paper does not say after which budget") == bool(why)
+    assert why in found.evidence and found.horizon.startswith("budget: ")
+    assert verdict(published(0.82), a=trace).horizon == ""
 
 
 def test_a_spread_says_over_how_many_trials():

@@ -384,8 +384,6 @@ def test_averaged_levels_are_root_mean_squares_so_far():
         (growth(0.5, compare_with=("e",)), "compare_with needs a run for each"),
         (rate(1, (0.1, 0.2)), "targets: must fall"),
         (rate(-1), "power: -1 must be above 0"),
-        ({"kind": "horizon_rate", "series": "ab", "power": 1}, "series"),
-        ({"kind": "horizon_rate", "series": ["a", "b", "c"]}, "'power' or 'base', one of them"),
     ],
 )
 def test_slopes_that_make_no_sense_are_refused(test, message):

@@ -17,6 +17,7 @@ from fedatlas.data.formats import dataset_of
 from fedatlas.data.formats.synthetic import SyntheticNoise, make_noise
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.bounds import LAST_SQUARED_GRADIENT
+from fedatlas.evaluation.claims.whole_run import HorizonTest
 from fedatlas.federations.decentralised.numpy_engines import FunctionAgents
 from fedatlas.federations.shards import ClientSamples
 from fedatlas.privacy.conditions import assumption_4, assumption_5
@@ -333,21 +334,50 @@ def test_iterations_of_theorem_3_grow_as_its_steps_fall():
     assert rates == pytest.approx([0.009] * 3, rel=0.03)
 
 
+def runs_of_horizons(form, true):
+    """Six seeds at three horizons, whose squared norms fall with this exponent."""
+    spread, runs = np.array([0.97, 0.98, 0.99, 1.01, 1.02, 1.03]), {}
+    for name, horizon in zip("abc", (10, 40, 160), strict=True):
+        fall = -log(horizon + 1) * true if form == "power" else -horizon * true / 10
+        ends = spread * np.exp(fall / 2)
+        levels = np.stack([np.full(6, 2.0), ends, ends], axis=1)
+        runs[name] = make_trace(levels, schedule=[0, horizon // 2, horizon])
+        spec = json.loads(runs[name].attrs["specification"])
+        spec["hyper_parameters"] = {"horizon": horizon}
+        runs[name].attrs["specification"] = json.dumps(spec)
+    return runs
+
+
+@pytest.mark.parametrize(
+    ("test", "message"),
+    [
+        ({"kind": "horizon_rate", "series": "ab", "power": 1}, "series"),
+        ({"kind": "horizon_rate", "series": "abc", "power": -1}, "power"),
+        ({"kind": "horizon_rate", "series": "abc"}, "'power' or 'base', one of them"),
+        ({"kind": "horizon_order", "series": "abc", "order": "linear"}, "order"),
+    ],
+)
+def test_falls_with_the_horizon_that_make_no_sense_are_refused(test, message):
+    with pytest.raises(ValidationError, match=message):
+        HorizonTest.model_validate(test | {"series": tuple(test["series"])})
+
+
+@pytest.mark.parametrize(("form", "law"), [("power", "power law"), ("base", "exponential")])
+def test_the_law_of_a_fall_with_the_horizon(form, law):
+    for claimed in ("power law", "exponential"):
+        test = {"kind": "horizon_order", "series": tuple("abc"), "order": claimed}
+        found = verdict(test, **runs_of_horizons(form, 0.5))
+        assert found.outcome == ("reproduced" if claimed == law else "contradicted")
+    assert "residual of the" in found.evidence and "a factor of 1.05 counts" in found.evidence
+
+
 @pytest.mark.parametrize(
     ("true", "declared", "outcome"),
     [(1.0, 0.5, "reproduced"), (0.5, 0.5, "reproduced"), (0.3, 0.5, "contradicted")],
 )
 @pytest.mark.parametrize("form", ["power", "base"])
 def test_horizon_rates_against_a_printed_exponent(form, true, declared, outcome):
-    spread, runs = np.array([0.97, 0.98, 0.99, 1.01, 1.02, 1.03]), {}
-    for name, horizon in zip("abc", (10, 40, 160), strict=True):
-        fall = -log(horizon + 1) * true if form == "power" else -horizon * true / 10
-        ends = spread * np.exp(fall / 2)  # of the norm; its square falls with the exponent
-        levels = np.stack([np.full(6, 2.0), ends, ends], axis=1)
-        runs[name] = make_trace(levels, schedule=[0, horizon // 2, horizon])
-        spec = json.loads(runs[name].attrs["specification"])
-        spec["hyper_parameters"] = {"horizon": horizon}
-        runs[name].attrs["specification"] = json.dumps(spec)
+    runs = runs_of_horizons(form, true)
     printed = {"power": declared} if form == "power" else {"base": np.exp(-declared / 10)}
     found = verdict({"kind": "horizon_rate", "series": tuple("abc"), **printed}, **runs)
     assert found.outcome == outcome

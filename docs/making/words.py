@@ -10,7 +10,13 @@ from typing import Any
 
 from fedatlas.evaluation.claims import slope
 from fedatlas.evaluation.claims.highest import LEARNT
-from fedatlas.evaluation.quantities import COUNTING_DIFFERENCE, RELATIONS, WINDOW, Relation
+from fedatlas.evaluation.quantities import (
+    COUNTING_DIFFERENCE,
+    COUNTING_FACTOR,
+    RELATIONS,
+    WINDOW,
+    Relation,
+)
 from fedatlas.files import write_text
 from fedatlas.markdown import code, table, text
 from fedatlas.plan.build import Plan
@@ -42,6 +48,8 @@ _DECLARED = (
     "averaged",
     "power",
     "base",
+    "order",
+    "budget_stated",
     "above_optimum_by",
     "from_horizon",
     "tolerance",
@@ -65,6 +73,8 @@ def _decided() -> Iterator[list[str]]:
     margin = slope.COUNTING_POWER
     yield ["O(N^p), O(1/ε^p), grows with", "not worse", f"an exponent {margin:g} larger"]
     yield ["near linear", "equal", f"an exponent within {slope.NEAR:g} of −1"]
+    residual = f"a factor of {COUNTING_FACTOR:g} of the other law's residual"
+    yield ["exponential, polynomial, linear, sublinear", "better", residual]
     yield ["in the end", "the window", f"the last {WINDOW:g} of the budget"]
     yield ["in most of the cases, typically, usually", "of most", "more than half of all cases"]
     yield ["can", "of any", "the best case"]

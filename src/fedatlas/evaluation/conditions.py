@@ -32,9 +32,14 @@ def covered(claim: Claim, results: Results) -> Iterator[CaseOutcome]:
 def _outside(theorem: str, claim: Claim, results: Results) -> str:
     """Say which of a claim's runs the theorem does not cover, and why; empty if it covers all.
 
-    A run is covered if every point that the claim looks at is, by one version of the theorem.
+    A run is covered if every point that the claim looks at is, by one version of the theorem, or
+    by the one that is named.
     """
-    rows = [row for row in results.study(results.theory, "theory") if row.theorem == theorem]
+    rows = [
+        row
+        for row in results.study(results.theory, "theory")
+        if theorem in (row.theorem, f"{row.theorem} ({row.version})")
+    ]
     told, known = [], False
     for run in claim.test.runs:
         own = [row for row in rows if row.run == run]
@@ -49,7 +54,9 @@ def _outside(theorem: str, claim: Claim, results: Results) -> str:
             told.append(f"{run}{at} {conditions_failing(min(failing, key=_excess))}")
     if not known:
         runs = claim.test.runs
-        names = dict.fromkeys(row.theorem for row in results.theory or () if row.run in runs)
+        names = dict.fromkeys(
+            f"{row.theorem} ({row.version})" for row in results.theory or () if row.run in runs
+        )
         raise FedatlasError(
             f"covered_by: no theorem '{theorem}' is known of {', '.join(runs)}; the table has "
             f"{', '.join(names) or 'none'}"

@@ -1,6 +1,6 @@
 """Slopes of logarithms of costs or errors over logarithms of a size of the problem."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -56,6 +56,21 @@ def size_in(size: Size, declared: Mapping[str, Any]) -> Any:
     key = "clients_per_round" if size == "sampled" else size
     number = (declared["hyper_parameters"] if own else partition).get(key)
     return number if isinstance(number, int) else None
+
+
+def declared_sizes(size: Size, experiment: Any, runs: Iterable[str]) -> list[Any]:
+    """The size of each run as the `Experiment` declares it, see `size_in`."""
+    return [
+        size_in(
+            size,
+            {
+                "partition": experiment.partition_of(run).model_dump(),
+                "hyper_parameters": experiment.runs[run].hyper_parameters,
+                "rounds": experiment.rounds_of(run),
+            },
+        )
+        for run in runs
+    ]
 
 
 def slopes_of(numbers: np.ndarray, logarithms: np.ndarray) -> np.ndarray:

@@ -24,6 +24,8 @@ R = TypeVar("R")
 _REMEDY = "Name another file; if it is a result, move it away and run again."
 
 BUDGETS_FORMAT = "fedatlas budgets 3"
+#: What DP-GT's two forms of the update may weigh differently, in the order of `form_gaps`.
+FORM_PARTS = "trackers", "noise on states", "noise on trackers"
 #: The verdict, in both tables, of what an attack refutes.
 REFUTED: Final = "does not stand"
 

@@ -14,6 +14,8 @@ import numpy as np
 from fedatlas.privacy.schemes import TrackingSteps
 from fedatlas.schema.graphs import in_laplacian, out_laplacian
 
+#: DP-GT's update: by (4)/(6), by (7)/(8), or stepping along trackers as sent.
+Form: TypeAlias = Literal["literal", "compact", "provable"]
 #: Where noise lies: on what is sent, own value included; on what is received of others only; or on
 #: gradients.
 Place: TypeAlias = Literal["sent", "received", "gradient"]
@@ -21,7 +23,7 @@ _ROUNDING = 1e-13
 
 
 def tracking_drift(
-    form: Literal["literal", "compact", "provable"],
+    form: Form,
     steps: TrackingSteps,
     states: np.ndarray,
     trackers: np.ndarray,
@@ -34,15 +36,11 @@ def tracking_drift(
     (n, n). state_noise, tracker_noise: scales σ_k, (iterations,).
     """
     n = len(states)
-    none, alpha, beta = np.zeros((n, n)), steps.state_coupling, steps.tracker_coupling
-    step = steps.step_size * np.eye(n)
-    kept = in_laplacian(trackers) if form == "literal" else out_laplacian(trackers)
+    none, step = np.zeros((n, n)), steps.step_size * np.eye(n)
+    kept, of_states, of_trackers = _coupled(form, steps, states, trackers)
     transition = np.block(
-        [[np.eye(n) - alpha * in_laplacian(states), -step], [none, np.eye(n) - beta * kept]]
+        [[np.eye(n) - steps.state_coupling * in_laplacian(states), -step], [none, kept]]
     )
-    # An agent that counts its exact value receives the noise of others only.
-    of_states = alpha * states if form == "literal" else -alpha * in_laplacian(states)
-    of_trackers = beta * trackers if form == "literal" else -beta * kept
     if form == "provable":  # states are sent exactly
         sources = [(np.vstack([-step, of_trackers]), tracker_noise)]
     else:
@@ -51,6 +49,29 @@ def tracking_drift(
             (np.vstack([none, of_trackers]), tracker_noise),
         ]
     return _drift(transition, [(enters, 2 * np.square(sigma)) for enters, sigma in sources])
+
+
+def form_gaps(steps: TrackingSteps, states: np.ndarray, trackers: np.ndarray) -> np.ndarray:
+    """(3,) by how much an iteration of (4)/(6) and one of (7)/(8) differ, from equal x, y and g.
+
+    The largest coefficients of the difference: that of trackers in trackers, of states' noise in
+    states, and of trackers' noise in trackers. States and gradients enter both forms alike.
+    """
+    literal, compact = (_coupled(form, steps, states, trackers) for form in ("literal", "compact"))
+    pairs = zip(literal, compact, strict=True)
+    return np.array([np.abs(one - other).max() for one, other in pairs])
+
+
+def _coupled(
+    form: Form, steps: TrackingSteps, states: np.ndarray, trackers: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What y_k is multiplied by in y_{k+1}, and ζ_k in x_{k+1}, and η_k in y_{k+1}; each (n, n)."""
+    alpha, beta = steps.state_coupling, steps.tracker_coupling
+    if form == "literal":  # agents count their exact value, and receive the noise of others only
+        kept = np.eye(len(trackers)) - beta * in_laplacian(trackers)
+        return kept, alpha * states, beta * trackers
+    lost = beta * out_laplacian(trackers)
+    return np.eye(len(trackers)) - lost, -alpha * in_laplacian(states), -lost
 
 
 def single_drift(

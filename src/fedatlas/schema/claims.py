@@ -244,8 +244,9 @@ class Claim(Model):
     source: figure, table or section; of a question of ours it begins with "ours".
     cases: of how many of its cases the claim speaks.
     id: by which tables and errors name it. statement: what is tested, in words: the reading.
-    covered_by: the theorem that it is about, as the experiment's table of theorems names it: runs
-    outside its conditions are "not covered", whatever they show.
+    covered_by: the theorem that it is about, as the experiment's table of theorems names it, such
+    as "Theorem 3", or "Theorem 3 (as printed)" of one version: runs outside its conditions are "not
+    covered", whatever they show.
     test: its kind, and what that states.
     """
 

@@ -12,12 +12,12 @@ from fedatlas.algorithms import build_algorithm
 from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.tables import BUDGETS_FORMAT as FORMAT
-from fedatlas.evaluation.tables import to_csv
+from fedatlas.evaluation.tables import FORM_PARTS, to_csv
 from fedatlas.federations.decentralised import DecentralisedAlgorithm
 from fedatlas.files import write_text
 from fedatlas.privacy.accountants import Budget, PrivacyContext
 from fedatlas.privacy.conditions import Condition
-from fedatlas.privacy.drift import Place, single_drift, tracking_drift
+from fedatlas.privacy.drift import Place, form_gaps, single_drift, tracking_drift
 from fedatlas.privacy.far_horizons import far_epsilon
 from fedatlas.privacy.schemes import S1, S2
 from fedatlas.schema.runs import RunSpec
@@ -82,7 +82,8 @@ def budgets_of_runs(specs: Sequence[RunSpec], study: BudgetStudy) -> xr.Dataset:
     samples that are not rounded down, NaN of accountings that are not proportional to 1/m. drift
     (case, iteration) is the standard deviation of a number of x̄ that noise alone causes, NaN where
     it is not known. log_far_epsilon (case, far_horizon), where the study asks for it, is log10 of
-    DP-GT's Lemma 3 over C by `privacy.far_horizons`, NaN of other accountings. Coordinates of a
+    DP-GT's Lemma 3 over C by `privacy.far_horizons`, NaN of other accountings. form_gap (case,
+    part) is by how much DP-GT's two forms differ, see `privacy.drift.form_gaps`. Coordinates of a
     case: run, accounting, statement (what the budget rests on),
     first (whether the accounting is the run's first that the study does not leave out, see
     `DecentralisedAlgorithm.budgets`), finite_without (conditions of DP-GT's Theorem 4 or 5 that it
@@ -114,6 +115,7 @@ def budgets_of_runs(specs: Sequence[RunSpec], study: BudgetStudy) -> xr.Dataset:
                         "final_delta": ("horizon", final.delta),
                         "unfloored_epsilon": ("horizon", unfloored),
                         **(far if accounting == _OF_LEMMA_3 else {}),
+                        **_gaps(algorithm, context),
                     },
                     coords={
                         "run": spec.run,
@@ -151,6 +153,16 @@ def _far(
     agents = list(zip(*received, strict=True))
     found = [far_epsilon(scheme, horizon, agents) for horizon in horizons.tolist()]
     return {"log_far_epsilon": xr.DataArray(found, {"far_horizon": horizons}, ["far_horizon"])}
+
+
+def _gaps(algorithm: DecentralisedAlgorithm, context: PrivacyContext) -> dict[str, Any]:
+    """By how much DP-GT's forms differ at the run's steps, over its graphs; nothing of others."""
+    if not isinstance(algorithm, DpGradientTracking):
+        return {}
+    assert context.trackers is not None
+    steps = algorithm.scheme.steps(algorithm.horizon)
+    found = form_gaps(steps, context.states, context.trackers)
+    return {"form_gap": xr.DataArray(found, {"part": list(FORM_PARTS)}, ["part"])}
 
 
 def _finite_without(algorithm: DecentralisedAlgorithm, context: PrivacyContext) -> str:

@@ -4,7 +4,8 @@ module       quantity                            compared               over
 compared     end, level by a cost, cost to it    a word of RELATIONS    two runs, steps
 highest      end, mean along, at least lead      better                 all rivals, graphs
 lead         level by a cost                     lead there over here   two costs or steps
-slope        cost to a target, error, level      power, or others'      sizes, targets
+slope        cost to a target, error             power, or others'      sizes, targets
+whole_run    end                                 power or base, law     horizons
 one_run      end, fit of a law, or all records   printed number, law    one run
                                                 or a theorem's bound
 tried_value  level at a value, chosen value      regret, printed, order values tried

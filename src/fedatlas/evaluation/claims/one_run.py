@@ -26,7 +26,7 @@ from fedatlas.evaluation.evidence import (
 from fedatlas.evaluation.levels import Trace, column, diverged, smallest, until
 from fedatlas.evaluation.quantities import EffectTest
 from fedatlas.evaluation.results import NotTestableError, Results, observations, tested
-from fedatlas.schema.claims import CaseOutcome, ClaimTest, Effect, Outcome
+from fedatlas.schema.claims import CaseOutcome, ClaimTest, Effect, Outcome, Strip
 from fedatlas.schema.quantities import Measurement
 
 #: Where spans end: below, sub-optimality nears the accuracy of the optimum.
@@ -48,11 +48,13 @@ class PublishedMeasurementTest(ClaimTest):
     the paper's spread and its number of trials as well as ours. Where the paper prints no spread,
     ours stands for it; a number without ± is taken for one trial unless `trials` says otherwise.
     Not testable where a seed was lost: a mean of the others is no mean of the run. A single seed is
-    undecided, unless the paper prints a spread.
+    undecided, unless the paper prints a spread. Where the paper does not say after which budget it
+    measured, the run is compared at shares of ours, too: a number that it passes on the way, or
+    still moves towards in the end, is not testable in place of incompatible.
 
     run: that which the claim is about. value: in units of the measurement: 81.96 % is 0.8196.
     spread: the paper's standard deviation over its trials. trials: of how many trials the value is
-    the mean.
+    the mean. budget_stated: whether the paper says after how many epochs or rounds it measured.
     """
 
     kind: Literal["published_measurement"]
@@ -61,6 +63,7 @@ class PublishedMeasurementTest(ClaimTest):
     value: float
     spread: PositiveFloat | None = None
     trials: PositiveInt = 1
+    budget_stated: bool = True
 
     @model_validator(mode="after")
     def _spread_is_of_trials(self) -> Self:
@@ -69,10 +72,15 @@ class PublishedMeasurementTest(ClaimTest):
         return self
 
     def judge(self, results: Results) -> Iterator[CaseOutcome]:
-        yield results.tuned(self._judged(results), self.run)
+        row = None if self.budget_stated else horizon.BUDGETS
+        (case,) = horizon.along(lambda share: [self._judged(results, share)], row)
+        if case.horizon is not None and case.outcome == "incompatible":
+            case = _at_other_budgets(case, case.horizon)
+        yield results.tuned(case, self.run)
 
-    def _judged(self, results: Results) -> CaseOutcome:
-        (trace,) = results.selected(self.run)
+    def _judged(self, results: Results, share: float) -> CaseOutcome:
+        """The measurement that the run ends with after a share of its rounds."""
+        trace = until(results.selected(self.run)[0], share)
         lost = diverged(trace)
         ours = np.where(lost, np.inf, column(trace, self.measurement)[:, -1])
         evidence = (
@@ -106,6 +114,18 @@ class PublishedMeasurementTest(ClaimTest):
         """The printed number in words."""
         spread = "" if self.spread is None else f" ± {self.spread:g}"
         return f"{self.value:g}{spread} of {self.trials} trial{'s' if self.trials > 1 else ''}"
+
+
+def _at_other_budgets(case: CaseOutcome, strip: Strip) -> CaseOutcome:
+    """Not testable where the unknown budget decides whether a number is compatible."""
+    gaps = [cell.effect.estimate for _, cell in strip.cells if cell.effect is not None]
+    passed = any(cell.outcome == "compatible" for _, cell in strip.cells)
+    passed = passed or min(gaps) < 0 < max(gaps)
+    if not passed and (len(gaps) < 2 or abs(gaps[-1]) >= abs(gaps[-2])):
+        return case
+    why = "the run passes it before its end" if passed else "the run still moves towards it"
+    evidence = f"{case.evidence}; the paper does not say after which budget, and {why}"
+    return replace(case, outcome="not testable", evidence=evidence, fragile="")
 
 
 def prediction_interval(

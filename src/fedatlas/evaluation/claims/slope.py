@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from math import log
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -16,7 +15,6 @@ from fedatlas.evaluation.evidence import (
     format_repeats,
     mean_of,
     number,
-    plain,
     target_name,
     unit_of,
 )
@@ -26,21 +24,17 @@ from fedatlas.evaluation.levels import (
     Trace,
     best_by_others,
     column,
-    common_budget,
     crossings,
     diverged,
     log_measurement,
     log_target,
-    mean_along,
     mean_squares,
     until,
 )
 from fedatlas.evaluation.quantities import (
     EFFECT_KEYS,
     EPSILON,
-    WINDOW,
     EffectTest,
-    Window,
     delta_to_reach,
     why_no_common_delta,
 )
@@ -49,9 +43,9 @@ from fedatlas.evaluation.slopes import (
     Line,
     Size,
     at_edge,
+    declared_sizes,
     local_slopes,
     most_chosen,
-    size_in,
     sizes_of,
     slopes_between,
     slopes_of,
@@ -75,7 +69,6 @@ _ALONG: dict[Size, str] = {
     "clients": "clients of each silo",
 }
 _ONE = {"clients": "client", "sampled": "sampled", "parties": "party"}
-_LEAST = 1e-150  # of a level, which may be 0
 
 
 class SlopeTest(EffectTest):
@@ -83,9 +76,9 @@ class SlopeTest(EffectTest):
 
     The statistic is how much lower the slope is than `power`, or than that of the others. Theorems
     bound from above: a lower slope reproduces. `smallest_effect` is a difference of slopes. A seed
-    that missed a target has an infinite slope. Rates are of a limit: what a third of the target,
-    the next smaller budget or the larger horizons turn is not testable, as is a rate that is
-    read from a step at the edge of its grid.
+    that missed a target has an infinite slope. Rates are of a limit: what a third of the target
+    or the next smaller budget turns is not testable, as is a rate that is read from a step at the
+    edge of its grid.
 
     growth: The cost to a target grows no faster than the number of clients to a power, or than
     that of sampled ones. With `compare_with`: it grows more slowly than theirs, or falls faster.
@@ -104,22 +97,15 @@ class SlopeTest(EffectTest):
     theorems of nonconvex objectives bound it; otherwise it is the measurement at the end. Over
     rounds, what contradicts is not testable while slopes still fall from one number to the next.
 
-    horizon_rate: The square of a measurement at the end of runs falls with their horizon K as a
-    theorem says. Runs of `series` are whole runs of rising horizons, whose steps follow the
-    horizon. The statistic is the exponent of the fall over the printed one, less 1: with `power`
-    the slope of its logarithm over that of K + 1, with `base` over K, where the theorem has
-    O(base^K).
-
     series: by rising size. compare_with: runs of another method at the same sizes: whether the
     slope is lower than theirs. run: in place of a series, one run and a series of targets.
-    quantity: cost to a target, error at the end, or level there of runs with their own horizon.
-    size: of clients those of each silo; of sampled ones those of a round. target: in units of the
-    measurement. targets: from large to small, in units of the measurement. power: of the size, in
-    the theorem. base: of K, in the theorem. near: whether the slope is claimed to be the power.
-    logarithm: whether the theorem has one. averaged: whether levels are means along all rounds.
-    points: `selected` by the experiment; or `best`, where every ε has a point of its own: for each
-    seed the one by which the other seeds reach ε first, so that no seed chooses for itself. window:
-    share of a horizon, at its end, over which levels are means.
+    quantity: cost to a target, or error at the end. size: of clients those of each silo; of sampled
+    ones those of a round. target: in units of the measurement. targets: from large to small, in
+    units of the measurement. power: of the size, in the theorem. near: whether the slope is claimed
+    to be the power. logarithm: whether the theorem has one. averaged: whether levels are means
+    along all rounds. points: `selected` by the experiment; or `best`, where every ε has a point of
+    its own: for each seed the one by which the other seeds reach ε first, so that no seed chooses
+    for itself.
     """
 
     kinds: ClassVar[Mapping[str, Kind]] = {
@@ -148,29 +134,22 @@ class SlopeTest(EffectTest):
             takes=("measurement", "averaged", *EFFECT_KEYS),
             sets={"quantity": "error", "averaged": True},
         ),
-        "horizon_rate": Kind(
-            requires=("series",),
-            takes=("measurement", "power", "base", "window", *EFFECT_KEYS),
-            sets={"quantity": "level", "size": "horizon"},
-        ),
     }
 
     series: tuple[str, ...] = Field(default=(), min_length=2)
     compare_with: tuple[str, ...] = ()
     run: str = ""
-    quantity: Literal["cost", "error", "level"] = "cost"
+    quantity: Literal["cost", "error"] = "cost"
     size: Size | None = None
     measurement: Level = "gradient_norm"
     cost: Cost = "round"
     target: PositiveFloat = 0.001
     targets: tuple[PositiveFloat, ...] = Field(default=(), min_length=2)
     power: float | None = None
-    base: float | None = Field(default=None, gt=0, lt=1)
     near: bool = False
     logarithm: bool = False
     averaged: bool = False
     points: Literal["selected", "best"] = "selected"
-    window: Window = WINDOW
 
     @property
     def runs(self) -> tuple[str, ...]:
@@ -182,7 +161,7 @@ class SlopeTest(EffectTest):
 
     @property
     def has_slopes(self) -> bool:
-        return bool(self.series) and self.quantity != "level"
+        return bool(self.series)
 
     @property
     def of_choice(self) -> bool:
@@ -190,7 +169,7 @@ class SlopeTest(EffectTest):
 
     @property
     def unit(self) -> str:
-        return "share of the printed exponent" if self.quantity == "level" else "slope"
+        return "slope"
 
     @property
     def direction(self) -> Direction:
@@ -209,7 +188,7 @@ class SlopeTest(EffectTest):
     @property
     def row(self) -> Row | None:
         of_cost = TARGETS if self.near else LIMIT
-        return {"cost": of_cost, "error": BUDGETS, "level": None}[self.quantity]
+        return of_cost if self.quantity == "cost" else BUDGETS
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
@@ -217,12 +196,7 @@ class SlopeTest(EffectTest):
             raise ValueError("compare_with needs a run for each of series, or none at all")
         if list(self.targets) != sorted(set(self.targets), reverse=True):
             raise ValueError(f"targets: must fall; they are {', '.join(map(str, self.targets))}")
-        if self.quantity == "level":
-            if (self.power is None) == (self.base is None):
-                raise ValueError("state 'power' or 'base', one of them")
-            if len(self.series) < 3:
-                raise ValueError("series: three or more horizons are needed")
-        if self.power is not None and self.power <= 0 and (self.run or self.quantity == "level"):
+        if self.power is not None and self.power <= 0 and self.run:
             raise ValueError(f"power: {self.power:g} must be above 0")
         for target in self.targets or ((self.target,) if self.quantity == "cost" else ()):
             check_target(self, self.measurement, target)
@@ -234,18 +208,7 @@ class SlopeTest(EffectTest):
         if self.size is None:
             return
         series, compared = (
-            [
-                size_in(
-                    self.size,
-                    {
-                        "partition": experiment.partition_of(run).model_dump(),
-                        "hyper_parameters": experiment.runs[run].hyper_parameters,
-                        "rounds": experiment.rounds_of(run),
-                    },
-                )
-                for run in runs
-            ]
-            for runs in (self.series, self.compare_with)
+            declared_sizes(self.size, experiment, runs) for runs in (self.series, self.compare_with)
         )
         if None in series or series != sorted(set(series)):
             raise ValueError(f"{self.size} of series must rise; they are {series}")
@@ -262,22 +225,13 @@ class SlopeTest(EffectTest):
             yield found
 
     def _settled(self, results: Results, case: CaseOutcome) -> CaseOutcome:
-        """Not testable where larger horizons turn a decided outcome, or more rounds would.
+        """Not testable where more rounds would turn a decided outcome.
 
         Errors over rounds still settle where what contradicts moves towards the claim: where the
         slope between the last two sizes surely lies below that between the first two.
         """
-        if self.size == "rounds" and self.quantity == "error" and case.outcome == "contradicted":
-            return self._steepening(results, case)
-        if self.quantity != "level" or len(self.series) < 4 or case.outcome not in DECISIVE:
+        if self.size != "rounds" or self.quantity != "error" or case.outcome != "contradicted":
             return case
-        larger = self._of_horizons(results, self.series[1:]).outcome
-        if larger == case.outcome or larger not in DECISIVE:
-            return case
-        evidence = f"{case.evidence}; the horizons decide: {larger} without the smallest"
-        return replace(case, outcome="not testable", evidence=evidence)
-
-    def _steepening(self, results: Results, case: CaseOutcome) -> CaseOutcome:
         traces = results.selected(*self.series)
         sizes, errors = sizes_of(traces, "rounds"), self._errors(traces)
         local = local_slopes(sizes, errors)
@@ -294,8 +248,6 @@ class SlopeTest(EffectTest):
     def at_scale(self, results: Results, scale: float) -> Iterator[CaseOutcome]:
         if self.quantity == "error":
             yield self._of_errors(results, scale)
-        elif self.quantity == "level":
-            yield self._of_horizons(results, self.series)
         else:
             yield (self._of_targets if self.run else self._of_costs)(results, scale)
 
@@ -451,41 +403,6 @@ class SlopeTest(EffectTest):
                 own = log_measurement(trace, self.measurement)[:, -1]
             errors.append(np.where(diverged(trace), np.inf, own))
         return np.stack(errors)
-
-    def _of_horizons(self, results: Results, series: Sequence[str]) -> CaseOutcome:
-        """Levels that runs end with, over their horizons."""
-        traces = results.selected(*series)
-        sizes = sizes_of(traces, "horizon")
-        levels = []
-        for trace in traces:
-            end = common_budget([trace], "round")
-            start = (1 - self.window) * end
-            # A run may start where the objective is least: to stand above it is no loss here.
-            levels.append(mean_along(trace, self.measurement, "round", start, end))
-        ends = np.log10(np.maximum(levels, _LEAST))
-        told = ", ".join(
-            f"{plain(float(np.sqrt((10 ** (2 * end)).mean())))} at K = {horizon}"
-            for end, horizon in zip(ends, sizes, strict=True)
-        )
-        subject = f"{self.measurement} at the end, root mean square over seeds: {told}"
-        if not np.isfinite(ends).all():
-            raise NotTestableError(f"{subject}; some seeds were lost")
-        x = np.log(sizes + 1.0) if self.base is None else sizes.astype(float)
-        x = x - x.mean()
-        exponents = -2 * log(10) * (x @ ends) / (x @ x)
-        printed = self.power if self.base is None else -log(self.base)
-        assert printed is not None
-
-        def describe(effect: Effect) -> str:
-            parts = (effect.estimate, effect.low, effect.high)
-            found = format_interval(*((1 + part) * printed for part in parts))
-            of = "a power of 1/(K + 1)" if self.base is None else "an exponent per iteration"
-            return (
-                f"{subject}; its square falls with {of} of {found}, printed {plain(printed)}; "
-                f"a tenth of it counts{format_repeats(effect)}"
-            )
-
-        return self.decided(results, traces, exponents / printed - 1, describe, self.measurement)
 
 
 def _listed(names: Sequence[str], logarithms: Iterable[np.ndarray]) -> str:

@@ -12,7 +12,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparison import CONFIDENCE, ROUNDING
 from fedatlas.evaluation.quantities import common_delta, format_delta, why_no_common_delta
 from fedatlas.evaluation.results import Results
-from fedatlas.evaluation.tables import REFUTED, Classification, describe_point
+from fedatlas.evaluation.tables import FORM_PARTS, REFUTED, Classification, describe_point
 from fedatlas.schema.claims import CaseOutcome, ClaimTest, Kind, Outcome
 
 if TYPE_CHECKING:
@@ -55,6 +55,10 @@ class StudyValueTest(ClaimTest):
     delta_reaches_one: The δ of a run reaches 1 after a number of iterations, within the tolerance.
     Not testable where something was fitted to this claim.
 
+    forms_agree: DP-GT's updates (4) and (6) are (7) and (8), at a run's steps and over its graphs:
+    from equal states, trackers and draws an iteration of either gives the same. Both are linear, so
+    that their coefficients are compared.
+
     not_covered: A claim of what no run here does, and no table of theorems says: its reason names
     the condition. Where the experiment has that table a claim has `covered_by` instead.
 
@@ -80,6 +84,7 @@ class StudyValueTest(ClaimTest):
         "budget_falls": Kind(requires=("run", "from_horizon"), takes=("floor",)),
         "budget_order": Kind(requires=("smaller", "than")),
         "delta_reaches_one": Kind(requires=("run", "after", "tolerance"), takes=("fitted",)),
+        "forms_agree": Kind(requires=("run",)),
         "not_covered": Kind(requires=("reason",)),
         "leak_stands": Kind(requires=("attack",), takes=("who",)),
         "stationary_point": Kind(requires=("classification", "above_optimum_by")),
@@ -201,6 +206,19 @@ def _budget_order(test: StudyValueTest, results: Results) -> Iterator[Found]:
         yield Found(case, None if delta is None else spent[0] < spent[1], evidence)
 
 
+def _forms_agree(test: StudyValueTest, results: Results) -> Iterator[Found]:
+    case = results.budgets_of(test.run)[0]
+    if "form_gap" not in case:
+        raise FedatlasError(f"run '{test.run}' has no form gaps: they are of DP-GT's runs")
+    gaps = {part: float(case["form_gap"].sel(part=part)) for part in FORM_PARTS}
+    told = ", ".join(f"{gap:.3g} of {part}" for part, gap in gaps.items())
+    evidence = (
+        f"{test.run}: after one iteration coefficients of (4)/(6) and of (7)/(8) differ by up to "
+        f"{told}"
+    )
+    yield Found("", max(gaps.values()) <= ROUNDING, evidence)
+
+
 def _delta_reaches_one(test: StudyValueTest, results: Results) -> Iterator[Found]:
     found, agrees = [], []
     for case in results.budgets_of(test.run):
@@ -253,6 +271,8 @@ def _attacks(test: StudyValueTest, results: Results) -> Iterator[Found]:
             f"{case}: the ε of the pair is {known}{float(first['pair_epsilon']):.4g}, {drawn}; "
             f"claimed {claimed}"
         )
+        if case.startswith("curvature -"):
+            evidence += "; such a loss has no lower bound, which Assumption 3 asks for, not Lemma 3"
         limits = [
             f"{word} {float(first[column]):.4g}"
             for word, column in (("below", "refuted_below"), ("above", "refuted_above"))
@@ -305,6 +325,7 @@ _VALUES = {
     "budget_bounded": _Value(_budget_bounded, ("budgets",)),
     "budget_falls": _Value(_budget_falls, ("budgets",)),
     "budget_order": _Value(_budget_order, ("budgets",)),
+    "forms_agree": _Value(_forms_agree, ("budgets",)),
     "delta_reaches_one": _Value(_delta_reaches_one, ("budgets",)),
     "not_covered": _Value(_beyond_data, (), silent="not covered"),
     "leak_stands": _Value(_leaks, ("audit",), "an attack"),
