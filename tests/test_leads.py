@@ -82,9 +82,10 @@ def test_the_evidence_tells_both_times_and_the_change():
     a, b = rising([0.01] * SEEDS, steps=10), rising([3e-3] * SEEDS, steps=1, records=81)
     evidence = judged(WIDENS, a=a, b=b).evidence
     assert evidence.startswith(
-        "test_accuracy by 1600 time units (t_comm = 10): a 0.48, b 0.2471; test_accuracy by "
-        "1.24e+04 time units (t_comm = 100): a 0.48, b 0.2174; the gap in test_accuracy: 0.0297 "
-        "wider (0.0297 to 0.0297); a difference of 0.005 counts; for these test rows"
+        "test_accuracy from 1440 to 1600 time units (t_comm = 10): a 0.48, b 0.2471; test_accuracy "
+        "from 1.116e+04 to 1.24e+04 time units (t_comm = 100): a 0.48, b 0.2174; the gap in "
+        "test_accuracy: 0.0297 wider (0.0297 to 0.0297); a difference of 0.005 counts; for "
+        "these test rows"
     )
 
 
@@ -109,8 +110,8 @@ def test_a_stated_time_is_compared_at_and_must_have_been_spent():
     a, b = rising([0.01] * SEEDS, steps=10), rising([3e-3] * SEEDS, steps=1, records=81)
     declared = judged(WIDENS | {"at": [400, 310]}, a=a, b=b)
     # The first by 10 of its rounds and 12.9 of the second, the second by 1 and 1.03.
-    assert "by 400 time units (t_comm = 10): a 0.195, b 0.1368; " in declared.evidence
-    assert "by 310 time units (t_comm = 100): a 0.1095, b 0.1029; " in declared.evidence
+    assert "from 360 to 400 time units (t_comm = 10): a 0.195, b 0.1368; " in declared.evidence
+    assert "from 279 to 310 time units (t_comm = 100): a 0.1095, b 0.1029; " in declared.evidence
     assert declared.outcome == "contradicted"
     with pytest.raises(FedatlasError, match=r"'at: 2000' lies beyond 1600 time units \(t_comm"):
         judged(WIDENS | {"at": [2000, 310]}, a=a, b=b)
@@ -198,9 +199,9 @@ def test_the_lead_at_the_largest_step_is_held_against_that_at_the_smallest(large
 def test_the_evidence_tells_both_steps_and_the_change():
     a, b = at_steps({0.1: 0.01, 0.01: 0.1}), at_steps({0.1: 0.1, 0.01: 0.2})
     assert verdict(GROWS, a=a, b=b).evidence == (
-        "gradient_norm by 200 rounds at effective step 0.01: a 0.1, b 0.2; gradient_norm by 200 "
-        "rounds at effective step 0.1: a 0.01, b 0.1; about a fifth of the ratio of gradient_norm "
-        "(0.2 to 0.2); a factor of 1.05 counts"
+        "gradient_norm from 180 to 200 rounds at effective step 0.01: a 0.1, b 0.2; gradient_norm "
+        "from 180 to 200 rounds at effective step 0.1: a 0.01, b 0.1; about a fifth of the ratio "
+        "of gradient_norm (0.2 to 0.2); a factor of 1.05 counts"
     )
 
 
@@ -228,12 +229,12 @@ def test_runs_are_compared_at_the_cost_that_all_four_spent():
     ]
     b = [falling_trace([slow] * 6, records=41, step=step) for step in (0.1, 0.01)]
     found = verdict(GROWS, a=a, b=b)
-    assert "gradient_norm by 200 rounds at effective step 0.01: " in found.evidence
+    assert "gradient_norm from 180 to 200 rounds at effective step 0.01: " in found.evidence
     assert found.effect is not None
     # 20 records of a tenth of a decade more each, over the last tenth of them.
     assert found.effect.estimate == pytest.approx(0.1 * 19)
     per_byte = verdict(GROWS | {"cost": "bytes"}, a=a, b=b)
-    assert "gradient_norm by 2e+05 bytes at effective step 0.1: " in per_byte.evidence
+    assert "gradient_norm from 1.8e+05 to 2e+05 bytes at effective step 0.1: " in per_byte.evidence
 
 
 def test_it_is_judged_again_earlier():

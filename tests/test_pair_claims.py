@@ -274,7 +274,7 @@ def test_order_carries_the_claim_and_readable_numbers():
     assert (found.claim, found.case, found.paper) == ("paper-figure/claim", "", "paper")
     assert (found.source, found.statement, found.question) == ("Figure 1", "It holds.", "ours")
     assert found.evidence == (
-        "gradient_norm by 200 rounds: a 0.02, b 0.2; about a tenth of the gradient_norm "
+        "gradient_norm from 180 to 200 rounds: a 0.02, b 0.2; about a tenth of the gradient_norm "
         "(0.1 to 0.1); a factor of 1.05 counts; not tuned"
     )
     assert found.effect is not None
@@ -287,7 +287,7 @@ def test_order_on_other_costs_uses_the_common_budget():
     assert verdict(order("faster"), a=a, b=b).outcome == "contradicted"
     found = verdict(order("faster", cost="bytes"), a=a, b=b)
     assert found.outcome == "reproduced"
-    assert "by 2e+05 bytes" in found.evidence
+    assert "from 1.8e+05 to 2e+05 bytes" in found.evidence
 
 
 def test_order_at_a_stated_cost_and_fragile_where_another_budget_says_otherwise():
@@ -297,7 +297,7 @@ def test_order_at_a_stated_cost_and_fragile_where_another_budget_says_otherwise(
     assert (found.outcome, found.fragile) == ("reproduced", "")
     early = verdict(order("faster", at=50), a=a, b=b)
     assert (early.outcome, early.fragile) == ("contradicted", "")
-    assert "by 50 rounds" in early.evidence
+    assert "from 45 to 50 rounds" in early.evidence
     middle = verdict(order("faster", at=130), a=a, b=b)
     told = "contradicted at half the budget, contradicted at 0.71 of the budget"
     assert (middle.outcome, middle.fragile) == ("reproduced", told)
@@ -469,8 +469,8 @@ def test_monotone_leaves_out_a_step_that_does_not_converge_and_bridges_it():
         ("step 10", "not testable"),
     ]
     assert found[1].evidence == (
-        "gradient_norm by 200 rounds: step 0.1 none (0 of 6 seeds), 1 at the start; it does not "
-        "converge, which the claim excepts"
+        "gradient_norm from 180 to 200 rounds: step 0.1 none (0 of 6 seeds), 1 at the start; it "
+        "does not converge, which the claim excepts"
     )
 
 

@@ -251,8 +251,9 @@ def by_cost(
 ) -> Measured:
     """The mean measurement over the last `window` share of a budget."""
     start = (1 - window) * budget
+    since = f"from {start:.4g} to" if start > 0 else "up to"
     return Measured(
-        f"{measurement} by {format_common_cost(traces, cost, budget)}",
+        f"{measurement} {since} {format_common_cost(traces, cost, budget)}",
         measurement,
         [
             reached(trace, measurement, cost, budget, window)
