@@ -1,5 +1,7 @@
 """What is made of one experiment's traces, or beside them: a rule for each of these steps."""
 
+from fedatlas.evaluation.verdicts import STUDIES
+
 TRACES = {"traces": "<results>/experiments/{experiment}/traces.nc"}
 CHOSEN = {**TRACES, "selection": "<results>/experiments/{experiment}/selection.json"}
 FIRST_SHARDS = {"rows": of_experiment(results.first_shards)}
@@ -31,17 +33,17 @@ OF_EXPERIMENTS = {
     },
     "judge_claims": {
         "input": CHOSEN
-        | {
-            "landscape": of_experiment(results.judged_file, "landscape.json"),
-            "budgets": of_experiment(results.judged_file, "budgets.nc"),
-            "attacks": of_experiment(results.judged_file, "privacy-audit.csv"),
-            "leaks": of_experiment(results.judged_file, "leaks.csv"),
-            "theory": of_experiment(results.judged_file, "theory.csv"),
-            "tuning": of_experiment(results.tuning),
-        },
+        | {name: of_experiment(results.judged_file, study.file) for name, study in STUDIES.items()}
+        | {"tuning": of_experiment(results.tuning)},
         "spec": of_experiment(results.claims_spec),
         "code": of_experiment(results.judging_code),
         "needs": HOLDS_TRACES,
+    },
+    "tabulate_constants": {
+        "input": {"labels": of_experiment(results.labels)},
+        "spec": of_experiment(results.predictors_spec),
+        "passes": ["output"],
+        "shards": f"{RESULTS}/shards",
     },
     "tabulate_leaks": {
         "input": FIRST_SHARDS,

@@ -18,12 +18,17 @@ def verdicts(
     seeds_added: bool = False,
     budgets: Any = None,
     theory: Any = None,
+    constants: Any = None,
     **runs: Any,
 ) -> list[Verdict]:
-    """Of the claim and its cases; a run is one trace or a list of traces, one per step size."""
+    """Of the claim and its cases; a run is one trace or a list of traces, one per step size.
+
+    constants: by run, whose traces then have its name.
+    """
     traces = {
         name: {
-            trace.attrs["point"]: trace for trace in (given if isinstance(given, list) else [given])
+            trace.attrs["point"]: trace.assign_attrs(run=name) if constants else trace
+            for trace in (given if isinstance(given, list) else [given])
         }
         for name, given in runs.items()
     }
@@ -40,6 +45,7 @@ def verdicts(
         seeds_added=seeds_added,
         budgets=budgets,
         theory=theory,
+        constants=constants,
     )
     return judge("paper-figure", "paper", [claim], results)
 

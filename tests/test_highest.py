@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from fedatlas.evaluation.claims.highest import HighestTest
+from fedatlas.evaluation.constants import ConstantRow, Constants
 from judging import outcomes, verdict, verdicts
 from trace_factory import auroc_trace
 
@@ -172,16 +173,19 @@ def test_claims_of_highest_that_make_no_sense_are_refused(test, message):
         HighestTest.model_validate(test)
 
 
-def test_runs_that_end_where_guessing_does_have_not_trained():
-    runs = {"a": rising([0.9] * 6), "b": rising([0.52] * 6), "c": rising([0.8] * 6)}
-    found = verdicts(highest("b", "c", chance=0.5), selected_by="train_auroc", **runs)
+def test_only_runs_that_are_better_than_a_constant_are_compared():
+    runs = {"a": rising([0.9] * 6), "b": rising([0.504] * 6), "c": rising([0.8] * 6)}
+    rows = [ConstantRow(run, "test_auroc", 0.5) for run in runs]
+    known = {"constants": Constants(rows), "selected_by": "train_auroc"}
+    found = verdicts(highest("b", "c"), **known, **runs)
     assert [case.outcome for case in found] == ["reproduced", "not testable", "reproduced"]
     assert found[1].evidence.startswith(
-        "training not reproduced: b ends at 0.520, and guessing gives 0.5; test_auroc at the end"
+        "training not reproduced: b no better than a constant; test_auroc at the end: a 0.9, b 0.5"
     )
-    own = judged(highest("a", run="b", chance=0.5), a=runs["a"], b=runs["b"])
-    assert own == {"": "not testable", "against a": "not testable"}
-    assert judged(highest("b"), **runs)["against b"] == "reproduced"
+    assert "; best constant predictor 0.5;" in found[2].evidence
+    (own,) = verdicts(highest("a", run="b"), **known, a=runs["a"], b=runs["b"])[1:]
+    assert own.outcome == "not testable"
+    assert judged(highest("b"), **runs)["against b"] == "reproduced"  # nothing is known
 
 
 def test_every_choice_of_graphs_has_a_verdict_with_its_drift():

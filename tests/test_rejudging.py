@@ -65,7 +65,13 @@ STEPS = {"0.1": 0.1, "0.03": 0.03, "0.02": 0.1, "0.006": 0.03}
 @pytest.fixture
 def judged(tmp_path, monkeypatch) -> Path:
     """A folder with a configuration, and results of its experiment that were judged."""
-    config = config_folder(tmp_path / "config", small=EXPERIMENT)
+    monkeypatch.chdir(tmp_path)
+    return judge_in(tmp_path, EXPERIMENT)
+
+
+def judge_in(tmp_path: Path, text: str, constants: str = "") -> Path:
+    """The experiment's folder; constants: the table of constant predictors."""
+    config = config_folder(tmp_path / "config", small=text)
     plan = build_plan(config)
     experiment, own = plan.experiments["demo-small"], tmp_path / "results/experiments/demo-small"
     files = []
@@ -80,6 +86,10 @@ def judged(tmp_path, monkeypatch) -> Path:
     said = selection_spec(plan, "demo-small")
     made = own / "selection.json", own / "traces.nc"
     select_points(files, [], experiment.selection, {}, said["heading"], said["titles"], *made)
+    table = None
+    if constants:
+        table = own / "constants.csv"
+        write_text(table, constants)
     judge_claims(
         "demo-small",
         "fedpage",
@@ -88,8 +98,8 @@ def judged(tmp_path, monkeypatch) -> Path:
         made[1],
         made[0],
         own / "claims.csv",
+        constants=table,
     )
-    monkeypatch.chdir(tmp_path)
     return own
 
 
@@ -181,3 +191,25 @@ def test_verdicts_that_do_not_follow_from_the_results_are_not_published(judged):
     assert isinstance(asked.exception, FedatlasError) and not Path("out").exists()
     assert "outcome: undecided → reproduced" in str(asked.exception)
     command("publish", "results", "out", "--stale")
+
+
+def test_what_a_constant_has_is_published_and_held_against_runs_again(tmp_path, monkeypatch):
+    """A constant that is better than the run turns the verdict; without the table that is said."""
+    monkeypatch.chdir(tmp_path)
+    falls = """
+  - id: converges
+    source: "a test"
+    statement: "FedPAGE converges"
+    test: {kind: falls, run: fedpage, smallest_effect: 1.05}
+"""
+    own = judge_in(
+        tmp_path, EXPERIMENT + falls, "run,measurement,value,seed\nfedpage,objective,1e-30,\n"
+    )
+    kept = {one.claim: one.outcome for one in read_verdicts(own / "claims.csv")}
+    assert kept["demo-small/converges"] == "not testable"
+    command("publish", "results", "out")
+    assert "5 of 5 verdicts follow" in command("verify", "out")
+    Path("out/studies/demo-small/constants.csv").unlink()
+    write_sums(Path("out"))
+    told = command("verify", "out", status=1)
+    assert "demo-small/converges: what constant predictors have is not there; outcome: " in told

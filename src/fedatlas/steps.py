@@ -233,6 +233,13 @@ STEPS: Mapping[str, Step] = {
         "bound by attacks on sampled runs. A claim below the pair's ε is refuted. Columns "
         "`refuted_below` and `refuted_above` say from which curvatures on.",
     ),
+    "tabulate_constants": Step(
+        "fedatlas.studies.constants:tabulate_constants",
+        "Tabulate what the best constant predictor has of what runs measure.",
+        {"output": _own("constants.csv", "what constant predictors have")},
+        ("fedatlas.studies.constants",),
+        made_for="predicts",
+    ),
     "tabulate_leaks": Step(
         "fedatlas.studies.recovery:tabulate_leaks",
         "Tabulate what curious or colluding parties learn from a vertical method's messages.",

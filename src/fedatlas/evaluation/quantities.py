@@ -416,14 +416,14 @@ def unit_of_losses(measurement: str) -> str:
 def losses_along(trace: Trace, measurement: str, cost: str, start: float, end: float) -> np.ndarray:
     """(seeds,) mean losses over costs from start to end; +inf for a lost seed."""
     values = mean_along(trace, measurement, cost, start, end)
-    return np.where(np.isnan(values), np.inf, _sign(measurement) * values)
+    return np.where(np.isnan(values), np.inf, sign_of(measurement) * values)
 
 
 def losses_of(trace: Trace, measurement: str) -> np.ndarray:
     """(seeds, records) losses by record, in `unit_of_losses`."""
     if unit_of_losses(measurement) == "decades":
         return log_measurement(trace, measurement)
-    return _sign(measurement) * column(trace, measurement)
+    return sign_of(measurement) * column(trace, measurement)
 
 
 def lost_apart(trace: Trace, measurement: str, losses: np.ndarray) -> np.ndarray:
@@ -448,7 +448,7 @@ def format_ends(names: Sequence[str], found: Measured, unit: str, measurement: s
 
 def format_loss(loss: float, unit: str) -> str:
     """A loss, in the measurement's own direction."""
-    return number(loss) if unit == "decades" else f"{_sign(unit) * loss:.4g}"
+    return number(loss) if unit == "decades" else f"{sign_of(unit) * loss:.4g}"
 
 
 def _spread(losses: Sequence[np.ndarray]) -> float:
@@ -457,5 +457,6 @@ def _spread(losses: Sequence[np.ndarray]) -> float:
     return max((float(np.std(values, ddof=1)) for values in healthy if len(values) > 1), default=0)
 
 
-def _sign(measurement: str) -> int:
+def sign_of(measurement: str) -> int:
+    """By which values become losses."""
     return -1 if measurement in LARGER_IS_BETTER else 1

@@ -11,6 +11,7 @@ import numpy as np
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.bounds import Row
 from fedatlas.evaluation.comparison import Criterion, Interval, compare, median_interval
+from fedatlas.evaluation.constants import Constants
 from fedatlas.evaluation.levels import Trace, column, specification
 from fedatlas.evaluation.selection import Choice, Effort, Traces, format_tuning
 from fedatlas.evaluation.tables import Surface, budgets_of
@@ -40,7 +41,8 @@ class Results:
     """Traces, the chosen point of each run, and studies if there are any.
 
     selected_by: the measurement whose levels choose points. seeds_added: whether seeds were added
-    after verdicts were seen, so that every interval must hold whenever one stops.
+    after verdicts were seen, so that every interval must hold whenever one stops. constants: what
+    the best constant predictor has.
     """
 
     traces: Traces
@@ -52,6 +54,7 @@ class Results:
     attacks: Sequence[Mapping[str, str]] | None = None
     leaks: Sequence[Mapping[str, str]] | None = None
     theory: Sequence[Row] | None = None
+    constants: Constants | None = None
     grids: Mapping[str, Grid] = field(default_factory=dict)
 
     def selected(self, *runs: str) -> list[Trace]:
@@ -93,6 +96,25 @@ class Results:
         """The interval of advantages (seeds,), where no test rows count."""
         own = observations(gaps, traces)
         return median_interval(own, self.seeds_added, 0.0, len(gaps) - len(own))
+
+    def constant(self, trace: Trace, measurement: str) -> np.ndarray | None:
+        """(seeds,) what the best constant predictor has of a run's measurement; None if unknown.
+
+        Nor has it a sub-optimality where models without an intercept are no better.
+        """
+        if self.constants is None:
+            return None
+        of_objective = measurement == "suboptimality"
+        found = self.constants.of(
+            trace.attrs["run"],
+            "objective" if of_objective else measurement,
+            trace["seed"].to_numpy().tolist(),
+        )
+        if found is None or not of_objective:
+            return found
+        optima = np.nanmedian(column(trace, "objective") - column(trace, measurement), axis=1)
+        above = found - optima
+        return above if (above > 0).all() else None
 
     @staticmethod
     def of_test_rows(traces: Iterable[Trace], measurement: str) -> str:

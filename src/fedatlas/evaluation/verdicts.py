@@ -15,6 +15,7 @@ from fedatlas.errors import error_context
 from fedatlas.evaluation.bounds import read_theory
 from fedatlas.evaluation.comparison import MOST_SEEDS, SIGNIFICANCE, holm, p_of_signs, together
 from fedatlas.evaluation.conditions import covered
+from fedatlas.evaluation.constants import read_constants
 from fedatlas.evaluation.evidence import UNKNOWN, format_needed, format_outcomes
 from fedatlas.evaluation.horizon import of_all, to_text
 from fedatlas.evaluation.results import Results
@@ -82,6 +83,7 @@ STUDIES = {
     "attacks": Study("privacy-audit.csv", read_attacks),
     "leaks": Study("leaks.csv", read_leaks),
     "theory": Study("theory.csv", read_theory),
+    "constants": Study("constants.csv", read_constants),
 }
 
 # Heads of the last columns of tallies.
@@ -140,10 +142,11 @@ def judge_claims(
     attacks: Path | None = None,
     leaks: Path | None = None,
     theory: Path | None = None,
+    constants: Path | None = None,
     tuned: dict[str, TunedRun] = {},  # noqa: B006
     tuning: list[Path] = [],  # noqa: B006
 ) -> None:
-    """Judge an experiment's claims; landscape to theory: studies that some are about.
+    """Judge an experiment's claims; landscape to constants: studies that some are about.
 
     tuned: runs that are tuned in another experiment. tuning: the selections of these experiments,
     beside their traces.
@@ -151,7 +154,7 @@ def judge_claims(
     from fedatlas.store.experiment import read_runs  # loads xarray, which pages do without
 
     runs = read_runs(traces)
-    files = (landscape, budgets, attacks, leaks, theory)
+    files = (landscape, budgets, attacks, leaks, theory, constants)
     studies = {name: file for name, file in zip(STUDIES, files, strict=True) if file}
     grids = grids_of(read_json(selection), runs, experiment, tuned, tuning)
     results = results_of(runs, selection, seeds_added, studies, grids)

@@ -84,6 +84,34 @@ def seed_shards(plan: Plan, name: str) -> list[str]:
     return _shards(plan.experiments[name], partitions)
 
 
+def labels(plan: Plan, name: str) -> list[str]:
+    """The shards with the labels of all trials that are judged."""
+    every = (file for spec in plan.runs_of(name) for file in _labels(plan, name, spec).values())
+    return list(dict.fromkeys(every))
+
+
+def _labels(plan: Plan, name: str, spec: RunSpec) -> dict[int, str]:
+    """By seed: the first file of a partition has labels."""
+    cuts = {seed: spec.partition.of_seed(seed) for seed in plan.experiments[name].seeds}
+    return {seed: shards(spec.dataset, spec.split, cut)[0] for seed, cut in cuts.items()}
+
+
+def predictors_spec(plan: Plan, name: str) -> dict[str, Any]:
+    """Where the labels of each run's trials are, and what it minimises."""
+    runs = {
+        spec.run: {
+            "shards": {
+                seed: file.removeprefix(f"{RESULTS}/shards/")
+                for seed, file in _labels(plan, name, spec).items()
+            },
+            "objective": spec.objective.model_dump(mode="json"),
+            "clients_count_alike": spec.federation.mean_of_clients,
+        }
+        for spec in plan.runs_of(name)
+    }
+    return {"runs": runs}
+
+
 def validated_shards(plan: Plan, name: str) -> list[str]:
     """The shards on which processes are compared with the simulated network."""
     experiment = plan.experiments[name]

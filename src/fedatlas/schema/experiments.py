@@ -25,10 +25,11 @@ from fedatlas.schema.objectives import (
     LINEAR_ONLY,
     ClassificationObjective,
     Objective,
+    PolyakObjective,
 )
 from fedatlas.schema.partitions import Partition, VerticalPartition
 from fedatlas.schema.runs import RecordEvery, RunConfig, Selection
-from fedatlas.schema.studies import Studies
+from fedatlas.schema.studies import OF_PREDICTORS, Studies
 
 
 class Experiment(Studies):
@@ -116,6 +117,13 @@ class Experiment(Studies):
         """Whether claims, figure or selection look at it, so that f* is needed."""
         looked_at = {*self.figure.measurements, self.selection.measurement}
         return "suboptimality" in looked_at.union(*(claim.test.measured for claim in self.claims))
+
+    @property
+    def predicts(self) -> bool:
+        """Whether claims look at what predictors have, beside which the best constant is put."""
+        measured = {name for claim in self.claims for name in claim.test.measured}
+        functions = all(isinstance(self.objective_of(run), PolyakObjective) for run in self.runs)
+        return self.trained and not functions and not measured.isdisjoint(OF_PREDICTORS)
 
     @property
     def drawn_claims(self) -> tuple[Claim, ...]:

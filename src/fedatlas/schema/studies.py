@@ -57,6 +57,16 @@ class BudgetStudy(Model):
     without: tuple[str, ...] = ()
 
 
+#: Measurements of which a constant predictor has a value.
+OF_PREDICTORS = frozenset(
+    ("objective", "suboptimality", "test_accuracy_of_agents", "test_accuracy_of_worst_agent")
+).union(
+    f"{rows}_{quality}"
+    for rows in ("train", "test")
+    for quality in ("accuracy", "auroc", "f1", "top5_accuracy", "rmse")
+)
+
+
 class ComparedRuns(Model):
     """Which runs of VFB²-SGD processes and the simulated network make.
 

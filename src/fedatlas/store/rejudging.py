@@ -19,6 +19,7 @@ from fedatlas.evaluation.verdicts import STUDIES, Verdict, judge, read_verdicts,
 from fedatlas.schema.claims import Claim, Effect
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.papers import OURS
+from fedatlas.schema.studies import OF_PREDICTORS
 from fedatlas.store.atlas import Atlas, open_atlas
 from fedatlas.store.netcdf import SUMS, check_sums
 from fedatlas.store.trace import judged
@@ -162,7 +163,7 @@ class Kept:
 
 
 def _missing(claim: Claim, results: Results) -> Iterator[str]:
-    """Points of grids and records that a claim may look at and that are not there."""
+    """Points of grids, records and studies that a claim may look at and that are not there."""
     runs = [run for run in claim.test.runs if run in results.traces]
     there = {run: len(results.traces[run]) for run in runs}
     tried = {run: len(results.chosen[run].scores) for run in runs if run in results.chosen}
@@ -172,6 +173,8 @@ def _missing(claim: Claim, results: Results) -> Iterator[str]:
     if lacking and not by_choice:
         of = f"{sum(there[run] for run in lacking)} of {sum(tried[run] for run in lacking)}"
         yield f"{of} configurations are there"
+    if results.constants is None and not OF_PREDICTORS.isdisjoint(claim.test.measured):
+        yield "what constant predictors have is not there"
     if any(is_thinned(trace) for run in runs for trace in results.traces[run].values()):
         yield "records are thinned"
 

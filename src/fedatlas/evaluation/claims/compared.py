@@ -11,6 +11,11 @@ from pydantic import Field, PositiveFloat, model_validator
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparison import Direction
 from fedatlas.evaluation.horizon import BUDGETS, TARGETS, Row, along, of_any_budget
+from fedatlas.evaluation.learnt import (
+    beside_constant,
+    constant_losses,
+    require_beyond_constant,
+)
 from fedatlas.evaluation.levels import Trace, common_budget, log_target
 from fedatlas.evaluation.quantities import (
     COUNTING_DIFFERENCE,
@@ -49,7 +54,8 @@ class ComparisonTest(EffectTest):
     equal_final: The measurements that two runs end with are closer than the smallest effect that
     counts: a factor of levels, a difference of scores.
 
-    falls: A run converges: it ends better than it started, by `smallest_effect` or more.
+    falls: A run converges: it ends better than it started, and than the best constant predictor, by
+    `smallest_effect` or more.
 
     diverges: A run ends worse than it started, by `smallest_effect` or more, or is lost.
 
@@ -221,6 +227,7 @@ class ComparisonTest(EffectTest):
         if self.quantity == "cost":
             assert self.target is not None
             target = log_target(measurement, self.target) + float(np.log10(scale))
+            require_beyond_constant(results, traces, measurement, target)
             found = to_target(traces, names, measurement, cost, target, self.stays)
         elif self.quantity == "spent":
             found = spent_in_all(traces, cost)
@@ -230,13 +237,35 @@ class ComparisonTest(EffectTest):
         else:
             found = at_end(traces, measurement, scale)
             if self.against == "start":
-                start = losses_of(traces[0], measurement)[:, 0]
-                found = Measured(measurement, measurement, [*found.losses, start])
-                names = (f"{self.run} at the end", "at the start")
-                if self.kind == "diverges":
-                    found = found._replace(losses=found.losses[::-1])
-                    names = names[::-1]
-        yield self.compared(results, traces, names, found, measurement)
+                yield self._against_start(results, traces[0], found.losses[0])
+                return
+        case = self.compared(results, traces, names, found, measurement)
+        if self.quantity in ("end", "level"):
+            case = beside_constant(self, results, case, traces[0], found.losses[0], measurement)
+        yield case
+
+    def _against_start(self, results: Results, trace: Trace, end: np.ndarray) -> CaseOutcome:
+        """Where a run ends against where it started, and against a constant that is better yet."""
+
+        def against(other: np.ndarray, name: str) -> CaseOutcome:
+            names, losses = (f"{self.run} at the end", name), [end, other]
+            if self.kind == "diverges":
+                names, losses = names[::-1], losses[::-1]
+            found = Measured(self.measurement, self.measurement, losses)
+            return self.compared(results, [trace], names, found, self.measurement)
+
+        start = losses_of(trace, self.measurement)[:, 0]
+        case = against(start, "at the start")
+        constant = constant_losses(results, trace, self.measurement)
+        if self.kind == "diverges" or case.outcome != "reproduced" or constant is None:
+            return case
+        if np.median(constant) >= np.median(start):
+            return case
+        beyond = against(constant, "best constant predictor")
+        if beyond.outcome in ("reproduced", "undecided"):
+            return beyond
+        evidence = f"{case.evidence}; a constant is as good: {beyond.evidence}"
+        return replace(case, outcome="not testable", evidence=evidence, effect=beyond.effect)
 
     def _between_steps(self, results: Results) -> Iterator[CaseOutcome]:
         points = results.points_by_step(self.run)

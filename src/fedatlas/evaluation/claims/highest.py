@@ -12,6 +12,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparison import together
 from fedatlas.evaluation.evidence import format_cost
 from fedatlas.evaluation.horizon import BUDGETS, Row
+from fedatlas.evaluation.learnt import has_learnt, told_constant
 from fedatlas.evaluation.levels import Trace, column
 from fedatlas.evaluation.quantities import (
     EFFECT_KEYS,
@@ -32,8 +33,6 @@ from fedatlas.schema.claims import CaseOutcome, Kind
 from fedatlas.schema.models import Model
 from fedatlas.schema.quantities import Cost, LargerIsBetter
 
-LEARNT = 0.05  # above chance
-
 
 class OverGraph(Model):
     """A run over some graphs, and its rivals over these or their own.
@@ -52,7 +51,8 @@ class HighestTest(EffectTest):
     together. Without a `cost` the measurements that runs end with are compared; with one, the means
     along it, over the last `window` of the largest cost that all reached. With `each_record_from`
     the run must lead at every record after that share of the rounds: its least lead is judged. That
-    any rival is better than the run is asked of every rival, which Holm's correction pays for.
+    any rival is better than the run is asked of every rival, which Holm's correction pays for. Only
+    trained runs are compared: one that is no better than the best constant predictor is not.
 
     highest_by_graph: As `highest`, once for each choice of graphs, where a paper does not say which
     it has. One case for each choice, and one for each of its rivals. Evidence says how much noise
@@ -63,19 +63,15 @@ class HighestTest(EffectTest):
     at_end: may be declared where no `cost` is: compare where runs end. cost: compare means along
     this cost. window: share of that cost, at its end, over which they are means: a tenth unless
     declared; 1: from where all begin. each_record_from: with `cost: round`: compare the record, of
-    those after this share of the rounds, at which the lead over a rival is least. chance: the
-    measurement of guessing: a run that the paper trains and that ends less than 0.05 above it is
-    not compared, as its training is not reproduced.
+    those after this share of the rounds, at which the lead over a rival is least.
     """
 
     kinds: ClassVar[Mapping[str, Kind]] = {
         "highest": Kind(
             requires=("run", "among", "measurement"),
-            takes=("at_end", "cost", "window", "each_record_from", "chance", *EFFECT_KEYS),
+            takes=("at_end", "cost", "window", "each_record_from", *EFFECT_KEYS),
         ),
-        "highest_by_graph": Kind(
-            requires=("graphs", "measurement"), takes=("cost", "window", "chance")
-        ),
+        "highest_by_graph": Kind(requires=("graphs", "measurement"), takes=("cost", "window")),
     }
 
     run: str = ""
@@ -86,7 +82,6 @@ class HighestTest(EffectTest):
     cost: Cost | None = None
     window: Window | None = None
     each_record_from: float | None = Field(default=None, gt=0, lt=1)
-    chance: float | None = None
 
     @property
     def runs(self) -> tuple[str, ...]:
@@ -187,17 +182,16 @@ class HighestTest(EffectTest):
         names = (self.run, rival)
         case = self.compared(results, traces, names, found, self.measurement)
         case = replace(case, case=f"against {rival}")
-        untrained = []
-        for name, trace in zip(names, traces, strict=True):
-            # Lost seeds are lowest.
-            end = np.median(np.nan_to_num(column(trace, self.measurement)[:, -1], nan=-np.inf))
-            if self.chance is not None and end < self.chance + LEARNT:
-                untrained.append(f"{name} ends at {end:.3f}")
+        untrained = [
+            name
+            for name, trace, losses in zip(names, traces, found.losses, strict=True)
+            if not has_learnt(self, results, trace, losses, self.measurement)
+        ]
+        told = case.evidence + told_constant(results, traces[0], self.measurement)
         if not untrained:
-            return case
+            return replace(case, evidence=told)
         evidence = (
-            f"training not reproduced: {', '.join(untrained)}, and guessing gives {self.chance:g}; "
-            f"{case.evidence}"
+            f"training not reproduced: {', '.join(untrained)} no better than a constant; {told}"
         )
         return CaseOutcome(case.case, "not testable", evidence)
 

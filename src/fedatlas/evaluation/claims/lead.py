@@ -11,6 +11,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparison import advantages
 from fedatlas.evaluation.evidence import counts, format_effect
 from fedatlas.evaluation.horizon import BUDGETS, Row
+from fedatlas.evaluation.learnt import beside_constant
 from fedatlas.evaluation.quantities import (
     EFFECT_KEYS,
     WINDOW,
@@ -140,4 +141,6 @@ class LeadTest(EffectTest):
             rows = results.of_test_rows(traces, self.measurement)
             return "; ".join([*ends, gap, counts(effect) + rows])
 
-        yield self.decided(results, traces, gaps, describe, self.measurement)
+        case = self.decided(results, traces, gaps, describe, self.measurement)
+        best = np.minimum(*(each.losses[0] for each in found))
+        yield beside_constant(self, results, case, traces[0], best, self.measurement)

@@ -23,6 +23,7 @@ from fedatlas.evaluation.evidence import (
     number,
     plain,
 )
+from fedatlas.evaluation.learnt import told_constant
 from fedatlas.evaluation.levels import Trace, column, diverged, smallest, until
 from fedatlas.evaluation.quantities import EffectTest
 from fedatlas.evaluation.results import NotTestableError, Results, observations, tested
@@ -85,6 +86,7 @@ class PublishedMeasurementTest(ClaimTest):
         ours = np.where(lost, np.inf, column(trace, self.measurement)[:, -1])
         evidence = (
             f"{self.measurement} at the end: {mean_of(self.run, ours)}, published {self.printed}"
+            f"{told_constant(results, trace, self.measurement)}"
         )
         if lost.any():
             return CaseOutcome("", "not testable", f"{evidence}; a lost seed leaves no mean")

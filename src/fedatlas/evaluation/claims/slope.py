@@ -19,6 +19,7 @@ from fedatlas.evaluation.evidence import (
     unit_of,
 )
 from fedatlas.evaluation.horizon import BUDGETS, DECISIVE, LIMIT, TARGETS, Row, along, in_the_limit
+from fedatlas.evaluation.learnt import require_beyond_constant
 from fedatlas.evaluation.levels import (
     Crossings,
     Trace,
@@ -279,6 +280,8 @@ class SlopeTest(EffectTest):
         assert self.size is not None
         target = log_target(self.measurement, self.target) + float(np.log10(factor))
         groups = [results.selected(*runs) for runs in (self.series, self.compare_with) if runs]
+        for traces in groups:
+            require_beyond_constant(results, traces, self.measurement, target)
         sizes, *_ = (sizes_of(traces, self.size) for traces in groups)
         found = [self._crossings(traces, target) for traces in groups]
         names = [f"{count} {_ONE[self.size] if count == 1 else self.size}" for count in sizes]
