@@ -193,6 +193,32 @@ def test_a_better_run_must_be_better_than_a_constant(constant, outcome):
     )
 
 
+@pytest.mark.parametrize(
+    ("constant", "outcome"),
+    [(0.85, "contradicted"), (0.92, "contradicted"), (0.93, "not testable")],
+)
+def test_two_runs_that_learnt_nothing_are_not_compared(constant, outcome):
+    test = {"kind": "better_final", "first": "a", "second": "b", "measurement": "test_auroc"}
+    runs = {
+        name: auroc_trace([[0.5, end]] * 6, run=name) for name, end in (("a", 0.9), ("b", 0.93))
+    }
+    constants = Constants([ConstantRow(name, "test_auroc", constant) for name in runs])
+    found = verdict(test, selected_by="train_auroc", constants=constants, **runs)
+    assert found.outcome == outcome
+    assert ("no better than that: a, b" in found.evidence) == (outcome == "not testable")
+
+
+@pytest.mark.parametrize(("constant", "outcome"), [(0.7, "reproduced"), (0.95, "not testable")])
+def test_what_is_shown_of_a_run_that_converges_must_be_better_too(constant, outcome):
+    """Its objective falls far below that of a constant."""
+    test = {"kind": "falls", "run": "a", "smallest_effect": 1.05, "shown": "train_accuracy"}
+    constants = Constants(
+        [ConstantRow("a", "objective", 0.6), ConstantRow("a", "train_accuracy", constant)]
+    )
+    found = verdict(test, constants=constants, a=flat(0.25))
+    assert found.outcome == outcome and f"best constant predictor {constant}" in found.evidence
+
+
 @pytest.mark.parametrize(("constant", "outcome"), [(0.5, "reproduced"), (0.31, "not testable")])
 def test_a_target_must_lie_beyond_a_constant(constant, outcome):
     """The objective is 0.3 more than the sub-optimality, and so is f* known: a target of 0.01."""

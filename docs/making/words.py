@@ -52,6 +52,7 @@ _DECLARED = (
     "from_horizon",
     "tolerance",
     "against",
+    "shown",
 )
 
 

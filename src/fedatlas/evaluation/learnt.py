@@ -65,22 +65,26 @@ def beside_constant(
     test: EffectTest,
     results: Results,
     case: CaseOutcome,
-    trace: Trace,
-    losses: np.ndarray,
+    runs: Sequence[tuple[Trace, np.ndarray]],
     measurement: str,
 ) -> CaseOutcome:
     """The case, with what the best constant predictor has.
 
-    Nothing is reproduced of a run that is no better. trace, losses: of the run that is claimed to
-    be good, the losses by seed.
+    Nothing is reproduced of a run that is no better, and runs none of which is better are not
+    compared. runs: traces and losses by seed, first of the run that is claimed to be good.
     """
+    trace, _ = runs[0]
     told = told_constant(results, trace, measurement)
-    if has_learnt(test, results, trace, losses, measurement):
+    learnt = [has_learnt(test, results, *run, measurement) for run in runs]
+    if learnt[0]:
         # Of levels it says little: they lie orders of magnitude below.
         shown = "" if unit_of_losses(measurement) == "decades" else told
         return replace(case, evidence=case.evidence + shown)
-    evidence = f"{case.evidence}{told}, and {trace.attrs['run']} is no better"
-    if case.outcome != "reproduced":
+    worse = dict.fromkeys(
+        own.attrs["run"] for (own, _), ok in zip(runs, learnt, strict=True) if not ok
+    )
+    evidence = f"{case.evidence}{told}; no better than that: {', '.join(worse)}"
+    if case.outcome != "reproduced" and any(learnt):
         return replace(case, evidence=evidence)
     effect = case.effect and replace(case.effect, p=None, needed=None)
     return replace(case, outcome="not testable", evidence=evidence, effect=effect)

@@ -16,7 +16,7 @@ from fedatlas.evaluation.learnt import (
     constant_losses,
     require_beyond_constant,
 )
-from fedatlas.evaluation.levels import Trace, common_budget, log_target
+from fedatlas.evaluation.levels import Trace, common_budget, log_target, until
 from fedatlas.evaluation.quantities import (
     COUNTING_DIFFERENCE,
     EFFECT_KEYS,
@@ -81,6 +81,7 @@ class ComparisonTest(EffectTest):
     must be at the level, too. settled: for claims that name no budget, of whatever length it must
     be: not testable where half of ours or more gives another decided outcome, or where the claim is
     not reproduced and `first` surely gains, by a factor of 1.05 or more from half of the budget on.
+    shown: of a run that converges what must be better than a constant predictor's, too.
     """
 
     kinds: ClassVar[Mapping[str, Kind]] = {
@@ -94,7 +95,7 @@ class ComparisonTest(EffectTest):
         ),
         "falls": Kind(
             requires=("run", "smallest_effect"),
-            takes=("measurement", "published_effect", "published_trials"),
+            takes=("measurement", "shown", "published_effect", "published_trials"),
             sets={"quantity": "end", "against": "start", "measurement": "objective"},
         ),
         "diverges": Kind(
@@ -140,10 +141,12 @@ class ComparisonTest(EffectTest):
     target: PositiveFloat | None = None
     stays: bool = False
     settled: bool = False
+    shown: Level | None = None
 
     @property
     def measured(self) -> tuple[str, ...]:
-        return () if self.quantity == "spent" else super().measured
+        found = () if self.quantity == "spent" else super().measured
+        return found if self.shown is None else (*found, self.shown)
 
     @property
     def counted(self) -> tuple[str, ...]:
@@ -237,15 +240,27 @@ class ComparisonTest(EffectTest):
         else:
             found = at_end(traces, measurement, scale)
             if self.against == "start":
-                yield self._against_start(results, traces[0], found.losses[0])
+                ends = until(traces[0], scale)
+                yield self._shown(results, ends, self._against_start(results, ends))
                 return
         case = self.compared(results, traces, names, found, measurement)
         if self.quantity in ("end", "level"):
-            case = beside_constant(self, results, case, traces[0], found.losses[0], measurement)
+            runs = list(zip(traces, found.losses, strict=True))
+            case = beside_constant(self, results, case, runs, measurement)
         yield case
 
-    def _against_start(self, results: Results, trace: Trace, end: np.ndarray) -> CaseOutcome:
+    def _shown(self, results: Results, trace: Trace, case: CaseOutcome) -> CaseOutcome:
+        """The case; not testable where what is shown of the run is no better than a constant."""
+        if self.shown is None or case.outcome != "reproduced":
+            return case
+        test = self.model_copy(update={"measurement": self.shown, "smallest_effect": None})
+        return beside_constant(
+            test, results, case, [(trace, losses_of(trace, self.shown)[:, -1])], self.shown
+        )
+
+    def _against_start(self, results: Results, trace: Trace) -> CaseOutcome:
         """Where a run ends against where it started, and against a constant that is better yet."""
+        (end,) = at_end([trace], self.measurement, 1.0).losses
 
         def against(other: np.ndarray, name: str) -> CaseOutcome:
             names, losses = (f"{self.run} at the end", name), [end, other]

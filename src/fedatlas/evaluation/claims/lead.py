@@ -142,5 +142,8 @@ class LeadTest(EffectTest):
             return "; ".join([*ends, gap, counts(effect) + rows])
 
         case = self.decided(results, traces, gaps, describe, self.measurement)
-        best = np.minimum(*(each.losses[0] for each in found))
-        yield beside_constant(self, results, case, traces[0], best, self.measurement)
+        best = [
+            np.minimum(*losses) for losses in zip(*(each.losses for each in found), strict=True)
+        ]
+        runs = list(zip(traces[:2], best, strict=True))
+        yield beside_constant(self, results, case, runs, self.measurement)

@@ -297,9 +297,11 @@ def _leaks(test: StudyValueTest, results: Results) -> Iterator[Found]:
     ]
     if not rows:
         raise FedatlasError(f"no attack of the audit begins with '{test.attack}' by '{test.who}'")
+    # A case is told by its attackers, of equal ones by the attack.
+    alike = len({row["who"] for row in rows}) < len(rows)
     for row in rows:
         yield Found(
-            row["who"] if len(rows) > 1 else "",
+            row["attack" if alike else "who"] if len(rows) > 1 else "",
             row["verdict"] != REFUTED,
             f"{row['attack']}, by {row['who']} (assumes {row['assumes']}), for {row['learns']}: "
             f"{float(row['value']):.4g}, {row['measured']}",
