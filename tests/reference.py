@@ -189,6 +189,29 @@ def fedavg_round(
     return x + global_step / len(clients) * total
 
 
+# -------------------------------------------------------------------------------- FedProx
+
+
+def fedprox_round(
+    problem: Problem,
+    x: Vector,
+    clients: Sequence[int],
+    batches: Sequence[Sequence[Rows]],
+    local_step: float,
+    global_step: float,
+    weight: float,
+) -> Vector:
+    """One round of FedProx (arXiv:1812.06127, Algorithm 2), its solver being steps of SGD on
+    f_i(y) + weight/2 ‖y − x‖²."""
+    total = np.zeros_like(x)
+    for s, i in enumerate(clients):
+        y = x.copy()
+        for rows in batches[s]:
+            y = y - local_step * (problem.client_gradient(i, y, rows) + weight * (y - x))
+        total = total + (y - x)
+    return x + global_step / len(clients) * total
+
+
 # ------------------------------------------------------------------------------- SCAFFOLD
 
 

@@ -104,6 +104,7 @@ TERNARY = {key: value for key, value in NOISY.items() if key != "noise"} | {"qua
 Small = tuple[str, Any, dict[str, Any], dict[str, Any] | None, dict[str, Any]]
 SMALL: dict[str, Small] = {
     "fedavg": ("sparse", CLIENTS, LINEAR, None, LOCAL),
+    "fedprox": ("sparse", CLIENTS, LINEAR, None, LOCAL | {"proximal_weight": 0.3}),
     "scaffold": ("sparse", CLIENTS, LINEAR, None, LOCAL),
     "fedpage": (
         *("sparse", CLIENTS, LINEAR, None),

@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 
 import reference_min_max as reference
 from fedatlas.arithmetic import torch_device
-from fedatlas.arithmetic.classification import auroc
+from fedatlas.arithmetic.network_losses import auroc
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError

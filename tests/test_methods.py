@@ -16,6 +16,7 @@ from pydantic import ValidationError
 import reference
 from fedatlas.algorithms.fedavg import FedAvg
 from fedatlas.algorithms.fedpage import FedPage
+from fedatlas.algorithms.fedprox import FedProx
 from fedatlas.algorithms.scaffold import Scaffold
 from fedatlas.arithmetic.client_rows import ChunkedRows
 from fedatlas.arithmetic.minibatches import Minibatches
@@ -185,6 +186,17 @@ def replay_fedavg(problem: Problem, method: FedAvg) -> Replay:
     return step
 
 
+def replay_fedprox(problem: Problem, method: FedProx) -> Replay:
+    def step(x: np.ndarray, draws: Draws) -> np.ndarray:
+        assert draws.clients is not None
+        return reference.fedprox_round(
+            problem, x, draws.clients, draws.steps(0),
+            method.local_step_size, method.server_step_size, method.proximal_weight,
+        )  # fmt: skip
+
+    return step
+
+
 def replay_scaffold(problem: Problem, method: Scaffold) -> Replay:
     def step(state: reference.ScaffoldState, draws: Draws) -> reference.ScaffoldState:
         assert draws.clients is not None
@@ -212,11 +224,15 @@ def replay_fedpage(problem: Problem, method: FedPage) -> Replay:
     return step
 
 
-def assert_replayed(run: Run, problem: Problem, rounds: int = ROUNDS) -> list[Draws]:
-    """Play rounds on both sides; every x, and SCAFFOLD's controls, agree to 1e-9."""
+def assert_replayed(
+    run: Run, problem: Any, rounds: int = ROUNDS, within: float = 1e-9
+) -> list[Draws]:
+    """Play rounds on both sides; every x, and SCAFFOLD's controls, agree."""
     method = run.algorithm
     if isinstance(method, FedAvg):
         state, step = run.x0.copy(), replay_fedavg(problem, method)
+    elif isinstance(method, FedProx):
+        state, step = run.x0.copy(), replay_fedprox(problem, method)
     elif isinstance(method, Scaffold):
         state = reference.scaffold_start(run.x0, len(problem.clients))
         step = replay_scaffold(problem, method)
@@ -228,11 +244,11 @@ def assert_replayed(run: Run, problem: Problem, rounds: int = ROUNDS) -> list[Dr
         drawn.append(run.round())
         state = step(state, drawn[-1])
         x = state if isinstance(state, np.ndarray) else state.x
-        np.testing.assert_allclose(run.x, x, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(run.x, x, rtol=0, atol=within)
         if isinstance(state, reference.ScaffoldState):
-            np.testing.assert_allclose(run.numpy(run.state.c), state.c, rtol=0, atol=1e-9)
+            np.testing.assert_allclose(run.numpy(run.state.c), state.c, rtol=0, atol=within)
             table = run.numpy(run.state.client_c.table)
-            np.testing.assert_allclose(table, np.array(state.controls), rtol=0, atol=1e-9)
+            np.testing.assert_allclose(table, np.array(state.controls), rtol=0, atol=within)
     assert np.linalg.norm(run.x - run.x0) > 0.3  # it went somewhere
     return drawn
 
@@ -247,6 +263,9 @@ FULL_METHODS = {
     ),
     "SCAFFOLD-Full I": Scaffold(
         clients_per_round=N, local_steps=4, local_step_size=0.1, option="I"
+    ),
+    "FedProx-Full": FedProx(
+        clients_per_round=N, local_steps=4, local_step_size=0.1, proximal_weight=0.7
     ),
     "SCAFFOLD-Full II": Scaffold(
         clients_per_round=N, local_steps=4, local_step_size=0.1, global_step_size=0.7

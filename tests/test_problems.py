@@ -562,7 +562,7 @@ OPERATIONS = (operator.add, operator.sub, operator.mul, operator.truediv)
 
 
 def in_chunks(values, at_once: int) -> ChunkedRows:
-    return ChunkedRows(tuple(values.shape), at_once, lambda chunk: values[chunk] + 0.0)
+    return ChunkedRows(tuple(values.shape), at_once, lambda chunk: values[chunk] + 0.0, 8)
 
 
 @given(st.integers(1, 40), st.integers(2, 5), st.integers(1, 13), st.data())

@@ -23,7 +23,7 @@ from small_federations import CLIENTS, LINEAR, LOCAL, small_shards, specificatio
 from workflow_copy import EXPERIMENT, ROOT
 
 METHODS = whole_files("methods")
-FEDPROX = METHODS["methods/fedprox.py"]
+MOMENTUM = METHODS["methods/local_momentum.py"]
 SHIPPED = ROOT / "config"
 
 
@@ -46,17 +46,17 @@ def test_its_methods_and_networks_are_found_by_name(tmp_path, monkeypatch):
         "methods/_shared.py": "",
     }
     folder = open_project(tmp_path, files, monkeypatch)
-    assert {"fedprox", "dsgd", "vfb2_momentum", "fedavg"} <= set(algorithm_names())
+    assert {"local_momentum", "dsgd", "vfb2_momentum", "fedavg"} <= set(algorithm_names())
     assert "_shared" not in algorithm_names() and "mlp" in architecture_names()
-    module = sys.modules[algorithm_class("fedprox").__module__]
-    assert Path(str(module.__file__)) == folder / "methods/fedprox.py"
+    module = sys.modules[algorithm_class("local_momentum").__module__]
+    assert Path(str(module.__file__)) == folder / "methods/local_momentum.py"
     assert architecture("mlp")(1, 2) == (1, 2)
 
 
 @pytest.mark.parametrize(
     ("files", "other"),
     [
-        ({"methods/fedavg.py": FEDPROX}, "fedatlas/algorithms/fedavg.py"),
+        ({"methods/fedavg.py": MOMENTUM}, "fedatlas/algorithms/fedavg.py"),
         ({"architectures/linear.py": ""}, "fedatlas/architectures/linear.py"),
     ],
 )
@@ -176,16 +176,18 @@ def test_where_a_method_lies_is_no_part_of_its_meaning(tmp_path, monkeypatch):
 
 
 def test_a_rehearsal_names_the_projects_file(tmp_path, monkeypatch):
-    wrong = FEDPROX.replace("network.gather(y - x)", "network.gather(y - state.x)")
-    folder = open_project(tmp_path / "lab", {"methods/fedprox.py": wrong}, monkeypatch)
+    wrong = MOMENTUM.replace("network.gather(y - x)", "network.gather(y - state.x)")
+    folder = open_project(tmp_path / "lab", {"methods/local_momentum.py": wrong}, monkeypatch)
     monkeypatch.chdir(tmp_path)
     spec = specification(
-        "fedprox",
+        "local_momentum",
         partition=CLIENTS,
         objective=LINEAR,
-        hyper_parameters=LOCAL | {"proximal_weight": 0.5},
+        hyper_parameters=LOCAL | {"momentum": 0.5},
     )
-    with pytest.raises(FedatlasError, match=r"^lab/methods/fedprox\.py: what clients send depends"):
+    with pytest.raises(
+        FedatlasError, match=r"^lab/methods/local_momentum\.py: what clients send depends"
+    ):
         rehearse(spec, small_shards(folder, "fedavg"))
 
 

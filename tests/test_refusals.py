@@ -85,7 +85,6 @@ WRONG = {
         ("small", "test_auroc, costs", "gradient_norm, costs", "does not measure"),
         ("small", "  test: 0.2\n", "", "keeps no test rows"),
         ("small", f"  {BINARY}\n", "", "partition's 'binary'"),
-        ("grid", "dataset: digits", "dataset: a9a", "a9a has none"),
         ("grid", "algorithm: local_sgda", "algorithm: fedavg", "FedAvg minimises.*is min–max"),
         ("grid", OBJECTIVE, "{name: robust_regression}", "'fmgda' does not measure"),
         ("small", "model: cnn_8x8}", "model: cnn_8x8, scores: tanh}", "scores"),

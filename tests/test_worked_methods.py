@@ -27,9 +27,9 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("small")
 
 
-def fedprox(**hyper):
+def local_momentum(**hyper):
     values = {"partition": CLIENTS, "objective": LINEAR, "graphs": None}
-    return declared("fedprox", **values, hyper_parameters=LOCAL | {"proximal_weight": 0.0} | hyper)
+    return declared("local_momentum", **values, hyper_parameters=LOCAL | {"momentum": 0.0} | hyper)
 
 
 def dsgd(**hyper):
@@ -45,13 +45,15 @@ def momentum(hyper=None, **changes):
 
 
 def test_the_page_has_the_methods():
-    assert set(FILES) == {f"methods/{name}.py" for name in ("fedprox", "dsgd", "vfb2_momentum")}
+    assert set(FILES) == {
+        f"methods/{name}.py" for name in ("local_momentum", "dsgd", "vfb2_momentum")
+    }
 
 
 @pytest.mark.parametrize(
     ("spec", "like"),
     [
-        (fedprox(proximal_weight=0.5), "fedavg"),
+        (local_momentum(momentum=0.5), "fedavg"),
         (dsgd(), "gaussian_gradient_descent"),
         (momentum(), "vfb2_sgd"),
     ],
@@ -60,22 +62,22 @@ def test_they_keep_what_a_method_promises(spec, like, folder):
     assert rehearse(spec, small_shards(folder, like)) == "does what a method promises"
 
 
-def test_fedprox_without_its_weight_is_fedavg(folder, tmp_path):
+def test_local_momentum_of_nothing_is_fedavg(folder, tmp_path):
     """To rounding: the loops are others, the samples are the same."""
     shards = small_shards(folder, "fedavg")
     fedavg = train(small("fedavg"), shards, tmp_path / "a.nc")
-    without = train(fedprox(), shards, tmp_path / "b.nc")
+    without = train(local_momentum(), shards, tmp_path / "b.nc")
     for name in ("epoch", "bytes_up", "bytes_down", "messages", "iteration"):
         np.testing.assert_array_equal(without[name], fedavg[name])
     for name in ("objective", "gradient_norm"):
         np.testing.assert_allclose(without[name], fedavg[name], rtol=0, atol=1e-16 * 4)
-    pulled = train(fedprox(proximal_weight=5.0), shards, tmp_path / "c.nc")
-    assert (np.abs(pulled["objective"] - fedavg["objective"])[:, -1] > 1e-4).all()
+    heavy = train(local_momentum(momentum=0.8), shards, tmp_path / "c.nc")
+    assert (np.abs(heavy["objective"] - fedavg["objective"])[:, -1] > 1e-4).all()
 
 
-def test_fedprox_is_its_formula(folder):
+def test_local_momentum_is_its_formula(folder):
     """One client's steps of one round, written out."""
-    spec = fedprox(proximal_weight=0.7, clients_per_round=1, batch_size=None)
+    spec = local_momentum(momentum=0.7, clients_per_round=1, batch_size=None)
     setting = FederationContext(spec, small_shards(folder, "fedavg"), "cpu")
     trial, random = setting.seed_run(3), setting.random(3)
     method, problem = build_algorithm(spec), trial.problem
@@ -83,9 +85,10 @@ def test_fedprox_is_its_formula(folder):
     state = method.start(problem, trial.network, x)
     after = method.round(state, problem, trial.network, random.at(0)).x
     client = random.at(0).sample(problem.clients, 1)
-    whole, y = problem.minibatches(random, client, None), x
+    whole, y, m = problem.minibatches(random, client, None), x, 0 * x
     for _ in range(LOCAL["local_steps"]):
-        y = y - LOCAL["local_step_size"] * (problem.gradient(y, whole)[0] + 0.7 * (y - x))
+        m = 0.7 * m + problem.gradient(y, whole)[0]
+        y = y - LOCAL["local_step_size"] * m
     np.testing.assert_allclose(after, y, rtol=1e-14)
 
 

@@ -25,8 +25,8 @@ MODULE = f"""    config: config
 TRACES = [
     f"{PREFIX}/{RESULTS}/experiments/project-{run}.nc"
     for run in (
-        *("fedprox/traces/fedprox/only", "fedprox/traces/fedavg/only", "ring/traces/ring/only"),
-        *("coded/traces/fedprox/only", "coded/traces/fedavg/only"),
+        *("momentum/traces/momentum/only", "momentum/traces/fedavg/only", "ring/traces/ring/only"),
+        *("coded/traces/momentum/only", "coded/traces/fedavg/only"),
     )
 ]
 MADE = [
@@ -74,14 +74,18 @@ def project(copy, tmp_path_factory):
 
 def test_its_methods_train_on_its_data(project):
     traces = {name: read_trace(project / name) for name in TRACES}
-    assert {trace.attrs["algorithm"] for trace in traces.values()} == {"fedprox", "fedavg", "dsgd"}
+    assert {trace.attrs["algorithm"] for trace in traces.values()} == {
+        "local_momentum",
+        "fedavg",
+        "dsgd",
+    }
     for trace in traces.values():
         assert (trace["objective"][:, -1] < trace["objective"][:, 0]).all()
     coded = traces[TRACES[-1]]
     assert (coded["train_accuracy"].isel(record=0) == 0.5).all()  # half of the labels are -1
     assert (project / PREFIX / RESULTS / "raw" / RAW.removesuffix(".gz")).read_text() == ROWS
     assert RAW in (project / "config/checksums.lock.json").read_text()
-    assert "fedprox" in (project / MADE[0]).read_text()
+    assert "momentum" in (project / MADE[0]).read_text()
 
 
 def test_commands_in_its_folder_know_it(copy, project):
@@ -98,8 +102,8 @@ def test_an_edit_of_its_method_reruns_exactly_its_runs(copy, project):
         return [name for name in copy.planned(*TRACES, *MADE, folder=project) if "/traces/" in name]
 
     assert planned() == []
-    method = Path(project, "methods/fedprox.py")
+    method = Path(project, "methods/local_momentum.py")
     before = method.read_text(encoding="utf-8")
     method.write_text(before + "\n_EDITED = True\n", encoding="utf-8")
-    assert planned() == sorted(name for name in TRACES if "traces/fedprox" in name)
+    assert planned() == sorted(name for name in TRACES if "traces/momentum" in name)
     method.write_text(before, encoding="utf-8")

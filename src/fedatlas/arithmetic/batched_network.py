@@ -131,22 +131,25 @@ class BatchedNetwork:
         self,
         point: torch.Tensor,
         inputs: Callable[[slice], torch.Tensor],
-        slopes: torch.Tensor,
+        samples: int,
+        slopes: Callable[[torch.Tensor, slice], torch.Tensor],
         statistics: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        """The gradient (d,) of ⟨slopes, outputs⟩ over many samples at one point, chunk by chunk.
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Outputs (n, k) of many samples at one point, and the gradient (d,), chunk by chunk.
 
-        inputs, statistics: as of `outputs`. slopes: (n, k).
+        inputs, statistics: as of `outputs`. slopes: from outputs of a slice of samples, the
+        gradient of what is minimised with respect to them.
         """
         state = self._state(point, statistics)
         parameters = leaves(self._parameters.parts(point))
-        total = torch.zeros_like(point)
+        total, every = torch.zeros_like(point), []
         with self._evaluating():
-            for part in self._chunks(inputs, len(slopes)):
+            for part in self._chunks(inputs, samples):
                 outputs = self._forward(state | parameters, inputs(part))
-                found = pulled_back(outputs, list(parameters.values()), slopes[part])
+                every.append(outputs.detach())
+                found = pulled_back(outputs, list(parameters.values()), slopes(every[-1], part))
                 total += torch.cat([own.reshape(-1) for own in found])
-        return total
+        return torch.cat(every), total
 
     def training_outputs(self, point: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
         """Outputs (b, k) of one minibatch, normalised by its own statistics, without gradients."""

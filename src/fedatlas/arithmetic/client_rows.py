@@ -20,6 +20,7 @@ def _combined(
             self.shape,
             self._clients_at_once,
             lambda chunk: operation(rows_of(left, chunk), rows_of(right, chunk)),
+            self._itemsize,
         )
 
     return combined
@@ -37,18 +38,26 @@ class ChunkedRows:
     __array_ufunc__ = None  # numpy then leaves `array - rows` to __rsub__
 
     def __init__(
-        self, shape: tuple[int, int], clients_at_once: int, compute: Callable[[slice], Any]
+        self,
+        shape: tuple[int, int],
+        clients_at_once: int,
+        compute: Callable[[slice], Any],
+        itemsize: int,
     ) -> None:
-        """compute: the rows of a chunk of clients, as an array of its own."""
+        """compute: the rows of a chunk of clients, as an array of its own.
+
+        itemsize: bytes of a number.
+        """
         self.shape = shape
+        self._itemsize = itemsize
         self._clients_at_once = clients_at_once
         self._compute = compute
         self._latest: tuple[slice, Any] | None = None
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all rows, in float64."""
-        return 8 * self.shape[0] * self.shape[1]
+        """Bytes of all rows."""
+        return self._itemsize * self.shape[0] * self.shape[1]
 
     def __len__(self) -> int:
         return self.shape[0]

@@ -60,7 +60,7 @@ class Minibatches:
             rows = np.where(valid, self.starts[:, None] + place, 0)
         return rows, valid / np.maximum(self.sizes[:, None], 1)
 
-    def of_clients(self, chunk: slice) -> Self:
+    def of_clients(self, chunk: slice | np.ndarray) -> Self:
         """The minibatches of some of the clients."""
         part = self.of_first_rows(self.starts[chunk], self.sizes[chunk])
         rows = self.rows[chunk] if self.rows.size else self.rows

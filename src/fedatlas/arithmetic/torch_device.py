@@ -103,6 +103,11 @@ AT_ONCE = 50_000_000
 _MOST_NUMBERS = 500_000_000
 
 
+def shape_of(metadata: dict[str, Any]) -> tuple[int, ...]:
+    """What networks take for the shape of a sample: of rows without one, their columns."""
+    return tuple(metadata["shape"] or [metadata["features"]])
+
+
 class DeviceSamples:
     """Samples on a device, as they are stored; normalised when they are taken.
 
@@ -122,7 +127,7 @@ class DeviceSamples:
                     f"to be made dense: at most {_MOST_NUMBERS:.2g} numbers are"
                 )
             features = features.toarray()
-        self.shape = shape = tuple(metadata["shape"])
+        self.shape = shape = shape_of(metadata)
         normalisation = metadata.get("normalisation") or {"mean": [0.0], "deviation": [1.0]}
         if features.dtype == np.uint8 and not metadata.get("normalisation"):
             raise FedatlasError(
@@ -278,10 +283,9 @@ class TorchArrays:
         """The values on the device."""
         return torch.tensor(values, device=self._device)
 
-    def numpy(self, array: torch.Tensor) -> np.ndarray:
+    def numpy(self, array: torch.Tensor | np.ndarray) -> np.ndarray:
         """The values as numpy; waits for the device."""
-        values: np.ndarray = array.cpu().numpy()
-        return values
+        return array if isinstance(array, np.ndarray) else array.cpu().numpy()
 
     def repeated(self, array: torch.Tensor, times: int) -> torch.Tensor:
         """The array (…) repeated, (times, …), as a view."""

@@ -11,7 +11,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.schema.federation import Federation, federations
 from fedatlas.schema.graphs import Graphs
 from fedatlas.schema.models import Model
-from fedatlas.schema.objectives import LINEAR_ONLY, ClassificationObjective, Objective
+from fedatlas.schema.objectives import Objective
 from fedatlas.schema.partitions import Partition
 from fedatlas.schema.runs import RunSpec
 
@@ -146,10 +146,10 @@ class Algorithm(Model, ABC):
             takers = {
                 each.holders for each in federations() if isinstance(objective, each.objectives)
             }
-            why = f"only {' and '.join(sorted(takers))} do"
-            if isinstance(objective, ClassificationObjective):
-                why = LINEAR_ONLY
-            raise FedatlasError(f"{cls.title} does not take the objective {objective.name}: {why}")
+            raise FedatlasError(
+                f"{cls.title} does not take the objective {objective.name}: only "
+                f"{' and '.join(sorted(takers))} do"
+            )
 
     def check_run(self, spec: RunSpec) -> None:
         """Refuse, with a FedatlasError, a run that these hyper-parameters do not suit."""

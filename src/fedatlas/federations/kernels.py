@@ -74,11 +74,12 @@ def client_gradients(
 @compiled
 def local_sgd(
     indptr, indices, values, labels, starts, batch_sizes, rows, loss, regulariser, weight,
-    points, steps, step_size, corrections, result,
+    points, steps, step_size, corrections, proximal_weight, result,
 ):  # fmt: skip
-    """K corrected SGD steps y ← y − η(∇f_B(y) + correction) on every client.
+    """K SGD steps y ← y − η(∇f_B(y) + correction + μ(y − x)) on every client.
 
-    corrections: (clients, d), or empty (0, 0) for none. result: (clients, d), for the final y.
+    corrections: (clients, d), or empty (0, 0) for none. proximal_weight: μ. result: (clients, d),
+    for the final y.
     """
     clients = len(starts)
     dimension = points.shape[1]
@@ -100,7 +101,15 @@ def local_sgd(
                 row = starts[s] + t if whole else rows[s, k, t]
                 margin = dot(indptr, indices, values, row, y)
                 slopes[t] = loss_derivative(loss, margin, labels[row])
-            if corrected and regulariser == NONE:  # apart, as the compiler vectorises it then
+            if proximal_weight != 0.0:
+                for j in range(dimension):
+                    other = proximal_weight * (y[j] - begin[j])
+                    if corrected:
+                        other += corrections[s, j]
+                    if regulariser != NONE:
+                        other += regulariser_derivative(regulariser, weight, y[j])
+                    y[j] -= step_size * other
+            elif corrected and regulariser == NONE:  # apart, as the compiler vectorises it then
                 for j in range(dimension):
                     y[j] -= step_size * corrections[s, j]
             elif corrected:

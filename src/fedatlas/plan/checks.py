@@ -6,11 +6,9 @@ from collections.abc import Collection, Mapping
 from fedatlas.algorithms import algorithm_class, algorithm_names
 from fedatlas.architectures import architecture_names
 from fedatlas.data.catalogue import Catalogue
-from fedatlas.data.datasets import Dataset
 from fedatlas.errors import FedatlasError, error_context, similar
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.schema.experiments import Experiment
-from fedatlas.schema.federation import federation_of
 from fedatlas.schema.objectives import (
     LinearObjective,
     NetworkObjective,
@@ -97,7 +95,7 @@ def check_dataset(experiment: Experiment, catalogue: Catalogue, where: str) -> N
                 f"{dataset.format}; a partition's 'binary' says which labels are positive"
             )
         if isinstance(objective, NetworkObjective):
-            _check_model(objective, dataset, partition, f"{where}: key 'objective.model'")
+            _check_model(objective.model, f"{where}: key 'objective.model'")
 
 
 def check_tuning_seeds(experiment: Experiment, where: str) -> None:
@@ -154,16 +152,12 @@ def _why_not_counted(experiment: Experiment, run: str, cost: str) -> str:
     return ""
 
 
-def _check_model(
-    objective: NetworkObjective, dataset: Dataset, partition: Partition, where: str
-) -> None:
-    if objective.model not in architecture_names():
+def _check_model(model: str, where: str) -> None:
+    if model not in architecture_names():
         raise FedatlasError(
-            f"{where}, value '{objective.model}': no such network; there are: "
+            f"{where}, value '{model}': no such network; there are: "
             f"{', '.join(architecture_names())}"
         )
-    if dataset.shape is None and federation_of(partition.kind).needs_shape:
-        raise FedatlasError(f"{where}: networks need samples with a shape; {dataset.name} has none")
 
 
 def _check_optimum(spec: RunSpec, rows: int | None, where: str) -> None:

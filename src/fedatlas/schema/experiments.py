@@ -21,12 +21,7 @@ from fedatlas.schema.figures import Figure
 from fedatlas.schema.graphs import Graphs
 from fedatlas.schema.models import find_repeated, in_full
 from fedatlas.schema.network_model import NetworkModel
-from fedatlas.schema.objectives import (
-    LINEAR_ONLY,
-    ClassificationObjective,
-    Objective,
-    PolyakObjective,
-)
+from fedatlas.schema.objectives import Objective, PolyakObjective
 from fedatlas.schema.partitions import Partition, VerticalPartition
 from fedatlas.schema.runs import RecordEvery, RunConfig, Selection
 from fedatlas.schema.studies import OF_PREDICTORS, Studies
@@ -300,10 +295,6 @@ class Experiment(Studies):
 
     def _check_what_is_looked_at(self) -> None:
         """Runs must measure what claims, figure and selection look at."""
-        for run in self.runs if self.trained else ():
-            objective, takes = self.objective_of(run), self.federation_of(run).objectives
-            if isinstance(objective, ClassificationObjective) and not isinstance(objective, takes):
-                raise ValueError(f"run '{run}' has the objective {objective.name}: {LINEAR_ONLY}")
         for what, named, measured, _ in self.looked_at():
             for measurement, run in product(measured if self.trained else (), named):
                 self._check_measured(what, measurement, run)

@@ -69,7 +69,6 @@ class Federation(ABC):
     counters: the dataclass that its problems and networks count in; fields are named as costs, or
         as measurements.
     mean_of_clients: whether the objective is the mean over clients, whatever their sizes.
-    needs_shape: whether networks need samples with a shape.
     has_budgets: whether methods may account for the privacy that they spend.
     own_clock: whether runs simulate time by a declared `network` of their own.
     draws_by_seed: whether its networks draw numbers of their own by the seed.
@@ -94,7 +93,6 @@ class Federation(ABC):
     holders: ClassVar[str]
     counters: ClassVar[type[Any]]
     mean_of_clients: ClassVar[bool] = False
-    needs_shape: ClassVar[bool] = True
     has_budgets: ClassVar[bool] = False
     own_clock: ClassVar[bool] = False
     draws_by_seed: ClassVar[bool] = False

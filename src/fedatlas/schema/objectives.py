@@ -1,4 +1,4 @@
-"""Objectives: of linear models, of classifiers, min–max ones of networks, and known functions.
+"""Objectives: of linear models, of networks that predict, min–max ones, and known functions.
 
 Of linear models: which loss, which regulariser, how smooth. The sum over a client's samples is
 f_i(x) = 1/M_i Σ_j loss(a_ijᵀx, b_ij) + weight · regulariser(x). A loss or a regulariser is declared
@@ -169,21 +169,32 @@ class AucObjective(Model):
         return f"{self.name}-{self.model}-{self.scores}"
 
 
-#: What to do where a method around a server is given a network.
-LINEAR_ONLY = (
-    "methods over clients around a server train linear models only, such as {name: logistic_l2, "
-    "weight: 1.0e-3}. Networks are trained by agents on 'graphs' (growing_samples_descent), over "
-    "silos (tdcd) and for auc_min_max (coda_plus); where they have no gradient_norm, state "
-    "'selection: {measurement: objective}'"
-)
+class PredictionObjective(Model):
+    """What a network's outputs for a sample cost, F(x) = 1/N Σ_i f_i(x); f_i: the mean of samples.
+
+    model: a function of `fedatlas.architectures`; hidden: its number of hidden units, if any.
+    """
+
+    min_max: ClassVar[bool] = False
+    has_constants: ClassVar[bool] = False
+
+    name: str
+    model: str
+    hidden: int | None = Field(default=None, ge=1)
+
+    @property
+    def slug(self) -> str:
+        """A file-name-safe name that no other objective has."""
+        hidden = "" if self.hidden is None else f"-{self.hidden}"
+        return f"{self.name}-{self.model}{hidden}"
 
 
-class ClassificationObjective(Model):
-    """The mean cross-entropy of a network, F(x) = 1/N Σ_i f_i(x).
+class ClassificationObjective(PredictionObjective):
+    """The mean cross-entropy of a network.
 
     name: `cross_entropy` of a network with an output for each class; `binary_cross_entropy` of one
-        whose single output is the logit of label +1 against −1.
-    model: a function of `fedatlas.architectures`; hidden: its number of hidden units, if any.
+        whose single output is the logit of label +1 against −1. With the network `linear` they are
+        softmax and logistic regression.
 
     measurements: of agents they are those of their mean x̄ where nothing else is said;
         `test_accuracy_of_agents` is the mean over agents of each one's own,
@@ -192,12 +203,7 @@ class ClassificationObjective(Model):
         AUROC, by logits, is left out of rows that are all of one class.
     """
 
-    min_max: ClassVar[bool] = False
-    has_constants: ClassVar[bool] = False
-
     name: Literal["cross_entropy", "binary_cross_entropy"]
-    model: str
-    hidden: int | None = Field(default=None, ge=1)
 
     @property
     def is_binary(self) -> bool:
@@ -208,12 +214,6 @@ class ClassificationObjective(Model):
     def tasks(self) -> tuple[str, ...]:
         """What data sets suit it."""
         return ("binary",) if self.is_binary else ("binary", "multiclass")
-
-    @property
-    def slug(self) -> str:
-        """A file-name-safe name that no other objective has."""
-        hidden = "" if self.hidden is None else f"-{self.hidden}"
-        return f"{self.name}-{self.model}{hidden}"
 
     @property
     def measurements(self) -> tuple[str, ...]:
@@ -229,6 +229,20 @@ class ClassificationObjective(Model):
             "test_accuracy_of_worst_agent",
             "disagreement",
         )
+
+
+class RegressionObjective(PredictionObjective):
+    """The mean of (h(a) − b)² of a network with one output h, for samples a with labels b."""
+
+    tasks: ClassVar[tuple[str, ...]] = ("binary", "regression")
+    measurements: ClassVar[tuple[str, ...]] = (
+        "objective",
+        "gradient_norm",
+        "train_rmse",
+        "test_rmse",
+    )
+
+    name: Literal["squared_error"]
 
 
 class PolyakObjective(Model):
@@ -276,9 +290,13 @@ class PolyakObjective(Model):
 
 
 #: Objectives of networks, which name one as their `model`.
-NetworkObjective: TypeAlias = AucObjective | ClassificationObjective
+NetworkObjective: TypeAlias = AucObjective | PredictionObjective
 
 Objective: TypeAlias = Annotated[
-    LinearObjective | AucObjective | ClassificationObjective | PolyakObjective,
+    LinearObjective
+    | AucObjective
+    | ClassificationObjective
+    | RegressionObjective
+    | PolyakObjective,
     Field(discriminator="name"),
 ]

@@ -211,12 +211,15 @@ def _whole(_: str, value: Any) -> Any:
     return np.asarray(value) if isinstance(value, ChunkedRows) else value
 
 
-def _shaken(_: str, array: np.ndarray) -> np.ndarray:
+def _shaken(_: str, array: Any) -> Any:
     """Other numbers of the same signs; those that may be indices change places in their rows."""
-    if array.dtype.kind != "f":
-        return array[..., ::-1].copy()
-    factors = np.random.default_rng(0).uniform(0.5, 2.0, array.shape)
-    return ((array + 0.1) * factors).astype(array.dtype)  # also where the start is 0
+    values = np.asarray(array)
+    if values.dtype.kind == "f":
+        factors = np.random.default_rng(0).uniform(0.5, 2.0, values.shape)
+        shaken = ((values + 0.1) * factors).astype(values.dtype)  # also where the start is 0
+    else:
+        shaken = values[..., ::-1].copy()
+    return shaken if isinstance(array, np.ndarray) else array.new_tensor(shaken)
 
 
 def _copied(_: str, array: Any) -> Any:

@@ -63,7 +63,9 @@ def restore_state(
             return None
         if isinstance(leaf, int | float):
             return arrays[name].item()
-        array = from_numpy(arrays[name])
+        # Engines of tensors may have methods that number clients by arrays of numpy's.
+        own = isinstance(leaf, np.ndarray)
+        array = arrays[name] if own else from_numpy(arrays[name])
         return ClientRows(array) if isinstance(leaf, ClientRows) else array
 
     state: State = mapped(template, restored)

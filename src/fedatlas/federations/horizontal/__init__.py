@@ -13,7 +13,7 @@ from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.context import ClientFederation
 from fedatlas.federations.parts import Counters, StarNetwork, linear_model
 from fedatlas.schema.federation import Assembled, Federation, Sizes, Tiny
-from fedatlas.schema.objectives import LinearObjective
+from fedatlas.schema.objectives import LinearObjective, PredictionObjective
 from fedatlas.schema.partitions import HorizontalPartition
 from fedatlas.schema.runs import RunSpec
 
@@ -26,7 +26,7 @@ _CLIENTS = 30  # in a rehearsal, if no more take part in a round
 class Horizontal(ClientFederation):
     """Some clients take part in every round."""
 
-    objectives = (LinearObjective,)
+    objectives = (LinearObjective, PredictionObjective)
     holders = "clients"
     counters = Counters
     has_budgets = True
@@ -49,7 +49,11 @@ class Horizontal(ClientFederation):
 
     @classmethod
     def engine(cls, spec: Any, files: Sequence[Path], device: str) -> HorizontalProblem:
-        """On "auto" the CPU's: compiled loops over sparse rows beat a GPU's launch times."""
+        """Of linear models on "auto" the CPU's: compiled loops beat a GPU's launch times."""
+        if isinstance(spec.objective, PredictionObjective):
+            from fedatlas.federations.horizontal.network_engine import NetworkEngine
+
+            return NetworkEngine(cls.read(files), spec.objective, device)
         if device == "cpu":
             from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
 
@@ -63,6 +67,8 @@ class Horizontal(ClientFederation):
         cls, spec: Any, engine: Any, point: Any, shards: Sequence[Any], shape: tuple[int, ...]
     ) -> Assembled:
         """The server's x."""
+        if isinstance(spec.objective, PredictionObjective):
+            return Assembled(engine.network.state_dict(point), {})
         return linear_model(spec, engine.numpy(point))
 
     @classmethod

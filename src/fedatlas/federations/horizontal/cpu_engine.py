@@ -7,14 +7,14 @@ import numpy as np
 
 from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.federations import kernels
-from fedatlas.federations.horizontal.problem import HorizontalProblem
+from fedatlas.federations.horizontal.linear_problem import LinearProblem
 from fedatlas.federations.shards import ClientSamples
 from fedatlas.schema.objectives import LinearObjective
 
 _NONE = np.empty((0, 0))
 
 
-class CompiledEngine(HorizontalProblem):
+class CompiledEngine(LinearProblem):
     """The engine of the CPU; its arrays are numpy float64.
 
     rows: (n, d), CSR. codes: of loss and regulariser in compiled loops, and the latter's weight.
@@ -37,12 +37,18 @@ class CompiledEngine(HorizontalProblem):
         return gradients
 
     def _local_sgd(
-        self, x: np.ndarray, batch: Minibatches, step_size: float, correction: np.ndarray | None
+        self,
+        x: np.ndarray,
+        batch: Minibatches,
+        step_size: float,
+        correction: np.ndarray | None,
+        proximal_weight: float,
     ) -> np.ndarray:
         result = np.empty((len(batch.starts), self.dimension))
         kernels.local_sgd(
             *self._csr, *_where(batch), *self.codes,
-            _rows(x), batch.steps, step_size, _NONE if correction is None else correction, result,
+            _rows(x), batch.steps, step_size, _NONE if correction is None else correction,
+            proximal_weight, result,
         )  # fmt: skip
         return result
 

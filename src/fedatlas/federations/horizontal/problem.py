@@ -1,6 +1,7 @@
-"""Federated finite sums: N clients hold disjoint samples of one linear model.
+"""Federated finite sums: N clients hold disjoint samples, f(x) = 1/N Σ_i f_i(x).
 
-f(x) = 1/N Σ_i f_i(x), f_i(x) = 1/M_i Σ_j loss(a_ijᵀx, b_ij) + weight · regulariser(x).
+f_i(x) is the mean loss of client i's samples: of a linear model 1/M_i Σ_j loss(a_ijᵀx, b_ij) +
+weight · regulariser(x), or of a network with parameters x.
 
 Clients count equally, as in FedPAGE eq. (1); where all hold equally many samples this is the mean
 over samples. Points are (d,) or, one per client, (S, d); gradients are (S, d), the sampled clients
@@ -12,17 +13,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedatlas.arithmetic.client_rows import ChunkedRows, ClientRows, rows_of
 from fedatlas.arithmetic.minibatches import Minibatches
-from fedatlas.arithmetic.objectives import has_two_classes, quality
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.parts import ClientEngine, Counters
-from fedatlas.schema.objectives import LinearObjective
 
 if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep libraries out of that
     from fedatlas.federations.shards import ClientSamples
@@ -31,39 +29,24 @@ if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep lib
 class HorizontalProblem(ClientEngine):
     """The counting oracle that algorithms ask; a subclass computes.
 
+    dimension: d. itemsize: bytes of a number of x.
     numbers_at_once: the largest (S, d) that is computed as a whole. FedPAGE's round holds up to ten
     of them.
     """
 
+    itemsize: int = 8
     numbers_at_once: int = 2**23  # 64 MiB: less gives a GPU too little to do at once
 
-    def __init__(self, data: ClientSamples, objective: LinearObjective) -> None:
-        """FedatlasError if labels do not suit the loss."""
+    dimension: int
+
+    def __init__(self, data: ClientSamples) -> None:
         from fedatlas.arithmetic.kernels.drawing import COMPILED
 
         super().__init__(data, Counters(), COMPILED)
-        self.has_classes = has_two_classes(objective, data.metadata, data.samples, data.test)
-        self.dimension = data.samples.features.shape[1]
-        self.objective = objective
-        self._test, self._row_weights = data.test, data.row_weights
-        row_norms = np.sqrt((data.samples.features**2).sum(axis=1))
-        self.smoothness = objective.smoothness(float(row_norms.max(initial=0.0)))
-        self._rows_on_host = data.samples.features
-
-    @cached_property
-    def average_smoothness(self) -> float:
-        """That of Assumption 2.2 of FedPAGE; found when asked for."""
-        from fedatlas.arithmetic.objectives import average_smoothness
-
-        return average_smoothness(self._rows_on_host, self._offsets, self.objective)
 
     @abstractmethod
     def zeros(self, *shape: int) -> Any:
         """Zeros, (d,) by default."""
-
-    def start(self, seed: int) -> Any:
-        """Zeros, (d,)."""
-        return self.zeros()
 
     def client_zeros(self) -> ClientRows:
         """A row of zeros on every client."""
@@ -99,23 +82,37 @@ class HorizontalProblem(ClientEngine):
         )  # fmt: skip
 
     def local_sgd(
-        self, x: Any, batch: Minibatches, step_size: float, correction: Any = None
+        self,
+        x: Any,
+        batch: Minibatches,
+        step_size: float,
+        correction: Any = None,
+        proximal_weight: float = 0.0,
     ) -> Any:
-        """From y = x, `batch.steps` steps y ← y − η(∇f_i,B(y) + correction); final y (S, d).
+        """From y = x, `batch.steps` steps y ← y − η(∇f_i,B(y) + correction + μ(y − x)); final y.
 
-        correction: (S, d), constant over the steps, or None.
+        (S, d). correction: (S, d), constant over the steps, or None. proximal_weight: μ, as of
+        FedProx.
         """
         self._count(batch)
+        steps = self._local_sgd
         return self._by_clients(
-            lambda x, correction, batch: self._local_sgd(x, batch, step_size, correction),
+            lambda x, correction, batch: steps(x, batch, step_size, correction, proximal_weight),
             x, correction, batch=batch,
         )  # fmt: skip
 
-    def _local_sgd(self, x: Any, batch: Minibatches, step_size: float, correction: Any) -> Any:
-        shift = 0.0 if correction is None else correction
+    def _local_sgd(
+        self, x: Any, batch: Minibatches, step_size: float, correction: Any, proximal_weight: float
+    ) -> Any:
+        y = x
         for step in range(batch.steps):
-            x = x - step_size * (self.client_gradients(x, batch.at(step)) + shift)
-        return x
+            direction = self.client_gradients(y, batch.at(step))
+            if correction is not None:
+                direction = direction + correction
+            if proximal_weight:
+                direction = direction + proximal_weight * (y - x)
+            y = y - step_size * direction
+        return y
 
     def local_recursive_steps(
         self, y: Any, previous: Any, estimate: Any, batch: Minibatches, step_size: float
@@ -141,19 +138,6 @@ class HorizontalProblem(ClientEngine):
             previous, y = y, y - step_size * estimate
         return y
 
-    def measure(self, x: Any) -> dict[str, float]:
-        return self._measure_training(x) | self.test_quality(x)
-
-    @abstractmethod
-    def _measure_training(self, x: Any) -> dict[str, float]: ...
-
-    def test_quality(self, x: Any) -> dict[str, float]:
-        """Accuracy or error on the test samples at x (d,), if there are any."""
-        if self._test is None:
-            return {}
-        margins = self._test.features @ self.numpy(x)
-        return quality("test", margins, self._test.label, self.has_classes)
-
     def _by_clients(self, compute: Callable[..., Any], *arguments: Any, batch: Minibatches) -> Any:
         """compute(*arguments, batch), (S, d), or the same in chunks where that is too large.
 
@@ -171,4 +155,4 @@ class HorizontalProblem(ClientEngine):
             parts = (rows_of(argument, chunk) for argument in arguments)
             return compute(*parts, batch.of_clients(chunk))
 
-        return ChunkedRows((clients, d), max(1, self.numbers_at_once // d), of_chunk)
+        return ChunkedRows((clients, d), max(1, self.numbers_at_once // d), of_chunk, self.itemsize)

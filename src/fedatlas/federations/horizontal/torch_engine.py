@@ -14,12 +14,12 @@ from fedatlas.arithmetic.kernels.formulas import (
 )
 from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.arithmetic.torch_device import TorchArrays, available, in_blocks
-from fedatlas.federations.horizontal.problem import HorizontalProblem
+from fedatlas.federations.horizontal.linear_problem import LinearProblem
 from fedatlas.federations.shards import ClientSamples
 from fedatlas.schema.objectives import LinearObjective
 
 
-class TorchEngine(TorchArrays, HorizontalProblem):
+class TorchEngine(TorchArrays, LinearProblem):
     """The engine of other devices; its arrays are float64 tensors, its rows dense."""
 
     def __init__(self, data: ClientSamples, objective: LinearObjective, device: str) -> None:

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from fedatlas.arithmetic.classification import auroc
 from fedatlas.arithmetic.minibatches import Minibatches
+from fedatlas.arithmetic.network_losses import auroc
 from fedatlas.arithmetic.torch_device import Minibatch, available
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.min_max.problem import MinMaxProblem, PrimalDual

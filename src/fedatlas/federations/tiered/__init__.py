@@ -20,7 +20,6 @@ class Tiered(Federation):
     objectives = (LinearObjective, ClassificationObjective)
     sharding = "fedatlas.shards.cutting:cut_silos"
     holders = "silos"
-    needs_shape = False  # silos have blocks of columns where nothing else is said
     counters = TieredCounters
     inwards, outwards = ("exchange", "collect_models"), ("send_models",)
     needed = ("collect_models",)

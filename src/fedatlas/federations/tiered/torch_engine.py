@@ -6,17 +6,12 @@ import numpy as np
 import torch
 
 from fedatlas.arithmetic.batched_network import Pullback
-from fedatlas.arithmetic.classification import Classification, classification
+from fedatlas.arithmetic.network_losses import Classification, classification
 from fedatlas.arithmetic.torch_device import TorchArrays, available
 from fedatlas.federations.shards import ClientSamples, TieredSamples, rows_by_client
 from fedatlas.federations.tiered.hubs import SiloModels, TieredProblem
 from fedatlas.federations.torch_networks import NetworkOnDevice
 from fedatlas.schema.objectives import ClassificationObjective
-
-# Where a network takes many clients in one call, those of about equal minibatches share one, padded
-# to the largest of theirs: of 50 clients with some 40 samples each, three calls instead of one cost
-# two thirds of the time, and more calls save nothing (benchmarks/tiers.py).
-_CALLS = 3
 
 
 @dataclass(frozen=True)
@@ -134,7 +129,7 @@ class _Silo(NetworkOnDevice):
         places = torch.from_numpy(place).to(self._device)
         groups = tuple(
             self._group(clients, starts, inputs, targets, places)
-            for clients in self._together(sizes, inputs[0].numel())
+            for clients in self._together(sizes)
         )
         return _SiloBatch(inputs, places, sizes, groups)
 
@@ -184,23 +179,15 @@ class _Silo(NetworkOnDevice):
         """∇_j of the objective, (d_j,); slopes: (M, E) of the loss, by ascending id."""
         stored = torch.empty_like(slopes)
         stored[self._rows] = slopes
-        return self.network.gradient(weights, self._train.at, stored, statistics)
+        _, gradient = self.network.gradient(
+            weights, self._train.at, len(stored), lambda _, part: stored[part], statistics
+        )
+        return gradient
 
     def test_outputs(self, weights: torch.Tensor, statistics: torch.Tensor) -> torch.Tensor:
         """Embeddings of all test samples, in their order, which is the same in all silos."""
         assert self._test is not None
         return self._outputs(weights, self._test, statistics)
-
-    def _together(self, sizes: np.ndarray, numbers: int) -> list[np.ndarray]:
-        """Clients whose gradients are taken together, all that have samples.
-
-        numbers: of one sample.
-        """
-        present = np.flatnonzero(sizes)
-        if not self.network.is_vectorised(int(sizes[present].mean() * numbers)):
-            return np.split(present, len(present))
-        by_size = present[np.argsort(-sizes[present], kind="stable")]
-        return np.array_split(by_size, min(_CALLS, len(by_size)))
 
     def _group(
         self,

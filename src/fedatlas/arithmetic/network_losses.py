@@ -1,8 +1,10 @@
-"""Cross-entropy of a network's outputs: slopes, losses, qualities.
+"""Losses of a network's outputs: slopes, values, qualities of what is predicted.
 
-One output z is the logit of label +1, with the loss log(1 + exp(−y z)); the loss of k outputs is
-minus the logarithm of the softmax at the label's class.
+Of classes: one output z is the logit of label +1, with the loss log(1 + exp(−y z)); the loss of k
+outputs is minus the logarithm of the softmax at the label's class. Of numbers y: (z − y)².
 """
+
+from abc import ABC, abstractmethod
 
 import numpy as np
 import torch
@@ -10,33 +12,78 @@ from torch.nn import functional
 
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
-from fedatlas.schema.objectives import ClassificationObjective
+from fedatlas.schema.objectives import ClassificationObjective, PredictionObjective
 from fedatlas.schema.partitions import MOST_CLASSES
 
 #: Top-5 accuracy is measured for more classes than these.
 TOP = 5
 
 
-class Classification:
+class NetworkLoss(ABC):
+    """What outputs (…, k) cost beside targets (…), sample by sample.
+
+    outputs: k, of the network.
+    """
+
+    outputs: int
+
+    @abstractmethod
+    def targets(self, labels: torch.Tensor) -> torch.Tensor:
+        """Labels (n,) float64 as losses take them."""
+
+    @abstractmethod
+    def slopes(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Gradient of each sample's own loss with respect to its outputs, (…, k)."""
+
+    @abstractmethod
+    def losses(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Each sample's loss, (n,)."""
+
+    @abstractmethod
+    def qualities(
+        self, rows: str, outputs: torch.Tensor, targets: torch.Tensor
+    ) -> dict[str, float]:
+        """How good predictions are; rows: "train" or "test", as measurements are named."""
+
+
+class SquaredError(NetworkLoss):
+    """(z − y)² of one output z beside a number y; targets are labels."""
+
+    outputs = 1
+
+    def targets(self, labels: torch.Tensor) -> torch.Tensor:
+        return labels
+
+    def slopes(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return 2 * (outputs - targets.unsqueeze(-1).to(outputs.dtype))
+
+    def losses(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return (outputs.squeeze(-1) - targets.to(outputs.dtype)).square()
+
+    def qualities(
+        self, rows: str, outputs: torch.Tensor, targets: torch.Tensor
+    ) -> dict[str, float]:
+        """The root of the mean over samples, whoever holds them."""
+        return {f"{rows}_rmse": float(self.losses(outputs, targets).double().mean().sqrt())}
+
+
+class Classification(NetworkLoss):
     """Cross-entropy of outputs (…, k) against targets (…), places among the k classes."""
 
     def __init__(self, classes: np.ndarray, device: torch.device) -> None:
         """classes: (k,) labels, ascending."""
         self._classes = torch.tensor(classes, device=device)
-        #: k, of the network.
         self.outputs = len(classes)
 
     def targets(self, labels: torch.Tensor) -> torch.Tensor:
-        """Labels (n,) float64 as losses take them, (n,) int64."""
+        """Places (n,) int64 of labels (n,) float64."""
         return torch.searchsorted(self._classes, labels)
 
     def slopes(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Gradient of each sample's own loss with respect to its outputs, (…, k)."""
         softmax = torch.softmax(outputs, dim=-1)
         return softmax.scatter_add_(-1, targets.unsqueeze(-1), -torch.ones_like(softmax[..., :1]))
 
     def losses(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Each sample's loss, (n,)."""
         return functional.cross_entropy(outputs, targets, reduction="none")
 
     def predictions(self, outputs: torch.Tensor) -> torch.Tensor:
@@ -50,7 +97,7 @@ class Classification:
     def qualities(
         self, rows: str, outputs: torch.Tensor, targets: torch.Tensor
     ) -> dict[str, float]:
-        """Accuracy, and what else suits the number of classes; rows: "train" or "test"."""
+        """Accuracy, and what else suits the number of classes."""
         found = {f"{rows}_accuracy": self.accuracy(outputs, targets)}
         if self.outputs > TOP:
             best = outputs.topk(TOP, dim=-1).indices
@@ -113,6 +160,19 @@ def classification(
             "distinct labels"
         )
     return Classification(classes, device)
+
+
+def network_loss(
+    objective: PredictionObjective,
+    dataset: str,
+    train: Samples,
+    test: Samples | None,
+    device: torch.device,
+) -> NetworkLoss:
+    """The objective's loss; FedatlasError if labels do not suit it."""
+    if isinstance(objective, ClassificationObjective):
+        return classification(objective, dataset, train, test, device)
+    return SquaredError()
 
 
 def auroc(scores: torch.Tensor, positive: torch.Tensor) -> float:
