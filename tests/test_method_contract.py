@@ -167,7 +167,8 @@ OF_OTHERS = [
     ("tdcd", {"hyper": {"momentum": 0.9}}, "momentum"),
     ("fedavg", {"partition": SILOS}, "works on a horizontal partition, but its .* is tiered$"),
     ("fedavg", {"graphs": RING}, "FedAvg.*: remove 'graphs'"),
-    ("fedavg", {"objective": CLASSES}, "FedAvg.* does not take the objective cross_entropy"),
+    ("vfb2_sgd", {"objective": CLASSES}, "VFB.* the objective cross_entropy: only agents and cl"),
+    ("tdcd", {"objective": CLASSES | {"name": "squared_error"}}, "squared_error: only clients do$"),
     ("fmgda", {"objective": CLASSES}, "FMGDA solves min–max .* cross_entropy, is not min–max"),
     *((name, {"objective": LINEAR}, "solves min–max problems, but") for name in MIN_MAX),
 ]

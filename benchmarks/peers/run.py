@@ -187,6 +187,10 @@ def tasks(names: Sequence[str], samples: Samples, scale: float) -> list[Task]:
             from tasks.auroc import AurocTask
 
             chosen += [AurocTask(workers).scaled(scale) for workers in (1, 16)]
+        elif name == "networks":
+            from tasks.networks import METHODS, NetworkTask
+
+            chosen += [NetworkTask(method, max(2, round(20 * scale))) for method in METHODS]
         else:
             from tasks.sharding import ClientShards, PartyShards
 
@@ -203,7 +207,7 @@ def stay_on_one_core() -> None:
 def main() -> None:
     from rows import made_up_rows, real_rows
 
-    names = ("fedavg", "saga", "auroc", "sharding")
+    names = ("fedavg", "networks", "saga", "auroc", "sharding")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--task", choices=names, action="append", help="repeatable; all by default")
     parser.add_argument("--repeats", type=int, default=3)
