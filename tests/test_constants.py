@@ -86,6 +86,9 @@ def test_no_constant_number_is_nearer(label):
     if not np.isin(label, (-1.0, 1.0)).all():
         assert found["train_rmse"] == pytest.approx(mean_squared_error(label, guess) ** 0.5)
     assert found["objective"] == pytest.approx(mean_squared_error(label, guess), abs=1e-12)
+    of_network = constants_of(objective("squared_error", model="linear"), label)
+    assert of_network["objective"] == found["objective"]
+    assert of_network["train_rmse"] == pytest.approx(mean_squared_error(label, guess) ** 0.5)
     robust = constants_of(objective("robust_regression"), label)["objective"]
     dense = np.linspace(label.min(), label.max(), 20_001)[:, None]
     best = np.log1p((dense - label) ** 2 / 2).mean(axis=1).min()

@@ -22,9 +22,12 @@ from fedatlas.schema.objectives import (
     ClassificationObjective,
     LinearObjective,
     Loss,
+    RegressionObjective,
 )
 
-Objective: TypeAlias = LinearObjective | AucObjective | ClassificationObjective
+Objective: TypeAlias = (
+    LinearObjective | AucObjective | ClassificationObjective | RegressionObjective
+)
 #: How many classes top-5 accuracy takes.
 _TOP = 5
 # Between grid points of the robust loss, whose curvature is 1, a minimum is not missed.
@@ -98,7 +101,10 @@ def best_constants(
     """
     found = {"objective": _least_objective(objective, label, weights)}
     every = np.concatenate([label, test])
-    regression = isinstance(objective, LinearObjective) and not np.isin(every, (-1.0, 1.0)).all()
+    signs = np.isin(every, (-1.0, 1.0)).all()
+    regression = isinstance(objective, RegressionObjective) or (
+        isinstance(objective, LinearObjective) and not signs
+    )
     for rows, own in (("train", label), ("test", test)):
         if len(own):
             qualities = (
@@ -134,7 +140,8 @@ def _least_objective(
     shares = np.bincount(places, weights)
     if isinstance(objective, AucObjective):
         return 1.0  # (1 − h₊ + h₋)² of equal scores
-    loss = objective.loss if isinstance(objective, LinearObjective) else Loss.LOGISTIC
+    of_network = Loss.SQUARE if isinstance(objective, RegressionObjective) else Loss.LOGISTIC
+    loss = objective.loss if isinstance(objective, LinearObjective) else of_network
     if loss is Loss.LOGISTIC:
         return float(-(shares * np.log(shares)).sum())
     mean = float(shares @ values)
