@@ -10,12 +10,8 @@ from scipy import sparse
 
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.federations.context import shard_files
-from fedatlas.schema.partitions import (
-    BinaryClasses,
-    HorizontalPartition,
-    TieredPartition,
-    VerticalPartition,
-)
+from fedatlas.schema.partitions import HorizontalPartition, TieredPartition, VerticalPartition
+from fedatlas.schema.rows import BinaryClasses
 from fedatlas.schema.runs import RunSpec
 from fedatlas.shards.writing import write_shards
 from prepared_files import write_prepared

@@ -22,7 +22,8 @@ from fedatlas.federations.min_max.engine import AucEngine, AucLoss, Auxiliary, p
 from fedatlas.federations.parts import Counters
 from fedatlas.federations.shards import ClientSamples, read_shard
 from fedatlas.schema.objectives import AucObjective
-from fedatlas.schema.partitions import BinaryClasses, HorizontalPartition
+from fedatlas.schema.partitions import HorizontalPartition
+from fedatlas.schema.rows import BinaryClasses
 from fedatlas.shards.writing import write_shards
 from prepared_files import write_prepared
 

@@ -14,14 +14,15 @@ from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.shards import read_shard
 from fedatlas.schema.models import validated
-from fedatlas.schema.partitions import BinaryClasses, HorizontalPartition, Partition
+from fedatlas.schema.partitions import HorizontalPartition, Partition
+from fedatlas.schema.rows import BinaryClasses
 from fedatlas.shards.assignment import share_out
 from prepared_files import as_dense, make_samples, shard
 
 
 def assign(spec: HorizontalPartition, labels: np.ndarray) -> np.ndarray:
     """Client of each row that is kept."""
-    clients, test, _ = share_out(spec, labels)
+    clients, test, *_ = share_out(spec, labels)
     assert len(test) == 0
     client = np.full(len(labels), -1)
     for number, rows in enumerate(clients):
@@ -179,14 +180,31 @@ WRONG = {
             "samples: 11, fewer than the 12 that clients need",
         ),
         (DIRICHLET, "concentration: 'dirichlet' needs one above 0"),
+        ({"assignment": "by_column"}, "column: 'by_column' needs the name of a column that the"),
+        ({"assignment": "by_column", "column": "user", "seed": 1}, "seed: assign"),
+        ({"column": "user"}, "column: assignment 'consecutive' takes none; remove it"),
+        ({"assignment": "shards"}, "shards_per_client: 'shards' needs a whole number, such as 2"),
+        ({"assignment": "pathological", "classes_per_client": 0}, "key 'classes_p"),
+        ({"assignment": "power_law_sizes", "concentration": 1}, "exponent: 'power_law_sizes' n"),
+        (
+            {"assignment": "shards", "shards_per_client": 2, "samples": 7},
+            "samples: 7, fewer than the 8 that clients need",
+        ),
     ],
     "vertical": [
         ({"active": 5}, "'active' is 5, but there are only 4 parties"),
         *(({"test": test}, f"key 'test', value {test}: must be a share [^\n]*$")
           for test in (0.0, 1.5, True, 0, -3, float("nan"))),
         ({"test": ["a"]}, "key 'test"),
+        ({"columns": [[0], [1], [2], [3]]}, "columns: assignment 'shuffled' takes none; remove"),
+        ({"assignment": "listed"}, "columns: 'listed' needs a list of columns for each party"),
+        ({"assignment": "listed", "columns": [[0], [1]]}, "columns: lists those of 2 parties, but"),
+        ({"assignment": "listed", "columns": [[0], [1], [2], [0]]}, "columns: 0 is listed twice"),
+        ({"assignment": "listed", "columns": [[0], [1], [2], {"from": 3}]}, "key 'columns.*from"),
+        ({"assignment": "importance"}, "concentration: 'importance' needs one above 0"),
+        ({"assignment": "correlation", "beta": 1.5}, "key 'beta', value 1.5"),
         ({"label_holders": 6}, "'label_holders' is 6, but there are 6 choices of 2 from 4 part"),
-        ({"clients": 4}, "unknown key 'clients'; allowed keys: active"),
+        ({"clients": 4}, "unknown key 'clients'; similar: columns; allowed"),
     ],
     "tiered": [
         ({"cut": {}}, "key 'cut': names no axis; say which to cut and into how many"),
@@ -262,9 +280,9 @@ def rounded(share: float, of: int) -> int:
 def test_rows_are_thinned_by_exact_counts_and_shared_out_once(spec, rows, seed):
     labels = labels_of(rows, seed, CLASSES)
     plain = spec.model_copy(update={"binary": None})
-    offered, expected_test, _ = share_out(plain, labels)
+    offered, expected_test, *_ = share_out(plain, labels)
     offered = np.concatenate(offered)
-    clients, test, _ = share_out(spec, labels)
+    clients, test, *_ = share_out(spec, labels)
     held = np.concatenate(clients)
 
     # Test rows are those without `binary`: neither thinned nor anybody's.
@@ -292,7 +310,7 @@ def test_rows_are_thinned_by_exact_counts_and_shared_out_once(spec, rows, seed):
         sizes = [len(held_by_one) for held_by_one in clients]
         assert max(sizes) - min(sizes) <= 1
 
-    again, test_again, _ = share_out(spec, labels)
+    again, test_again, *_ = share_out(spec, labels)
     np.testing.assert_array_equal(test_again, test)
     for one, other in zip(again, clients, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -307,7 +325,7 @@ def spec_of(assignment: str = "shuffled", **changes: Any) -> HorizontalPartition
 def test_the_papers_share_of_positives():
     """80 % of the negatives of a balanced set removed: 5/6 are positive."""
     labels = np.repeat(np.arange(10.0), 60)
-    clients, _, _ = share_out(spec_of(clients=16), labels)
+    clients, _, *_ = share_out(spec_of(clients=16), labels)
     held = np.concatenate(clients)
     assert Fraction(int((labels[held] >= 5).sum()), len(held)) == Fraction(5, 6)
 
@@ -333,7 +351,7 @@ def test_thinned_rows_come_from_everywhere():
     labels = np.concatenate([np.zeros(40), np.full(10, 7.0)])
     times = np.zeros(50)
     for seed in range(400):
-        clients, _, _ = share_out(spec_of(seed=seed, clients=2), labels_with_all(labels))
+        clients, _, *_ = share_out(spec_of(seed=seed, clients=2), labels_with_all(labels))
         times[np.concatenate(clients)[np.concatenate(clients) < 50]] += 1
     assert (times[40:] == 400).all()
     share = times[:40] / 400
@@ -354,7 +372,7 @@ def test_by_class_workers_hold_few_classes(clients, rows, classes, binary):
     assume(set(binary.positive) < set(labels.tolist()))
     spec = HorizontalPartition(assignment="by_class", clients=clients, binary=binary, seed=1)
     try:
-        held, _, _ = share_out(spec, labels)
+        held, _, *_ = share_out(spec, labels)
     except FedatlasError as error:  # too few rows are left
         assert "no " in str(error) or "exceeds" in str(error) or "goes by class" in str(error)
         return
@@ -458,7 +476,7 @@ def test_shards_hold_signs_and_the_rows_that_are_kept(kind, tmp_path, spec):
     test = samples_of(labels_of(30, 1, CLASSES), kind, 1)
     held_out = test if spec.test == "test" else None
     read = read_shard(*shard(tmp_path, train, spec, SHAPE, held_out))
-    clients, test_rows, _ = share_out(spec, train.label)
+    clients, test_rows, *_ = share_out(spec, train.label)
     rows = np.concatenate(clients)
     np.testing.assert_array_equal(read.samples.sample_id, rows)
     np.testing.assert_array_equal(read.samples.label, signs(train.label[rows], spec))

@@ -8,12 +8,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from fedatlas.schema.partitions import (
-    BinaryClasses,
-    HorizontalPartition,
-    TieredPartition,
-    VerticalPartition,
-)
+from fedatlas.schema.partitions import HorizontalPartition, TieredPartition, VerticalPartition
+from fedatlas.schema.rows import BinaryClasses
 
 # Digits that could be read as part of a neighbouring field are where names would collide.
 NUMBERS = [1, 2, 11, 12, 111]
@@ -56,6 +52,38 @@ def test_no_two_specifications_of_dense_grids_share_a_slug():
             HorizontalPartition, assignment=["dirichlet"], clients=NUMBERS,
             samples=[None, *NUMBERS], seed=SEEDS, minimum=[None, 1, 11], **skewed,
         ),
+        grid(
+            HorizontalPartition, assignment=["inner_dirichlet", "dirichlet_sizes"],
+            clients=NUMBERS, seed=SEEDS, minimum=[None, 1, 11], **skewed,
+        ),
+        grid(
+            HorizontalPartition, assignment=["power_law_sizes"], clients=NUMBERS,
+            minimum=[None, 1, 11], exponent=[0.1, 1.0, 11, 0.3, 0.1 + 0.2], seed=SEEDS,
+        ),
+        grid(
+            HorizontalPartition, assignment=["shards"], clients=NUMBERS, seed=SEEDS,
+            shards_per_client=NUMBERS,
+        ),
+        grid(
+            HorizontalPartition, assignment=["pathological"], clients=NUMBERS, seed=SEEDS,
+            classes_per_client=NUMBERS,
+        ),
+        grid(
+            HorizontalPartition, assignment=["by_column"], clients=NUMBERS, minimum=[None, 1, 11],
+            column=["user", "user1", "a b", "a-b", "ä", "x" * 99, "x" * 98], test=[None, 1, "1"],
+        ),
+        grid(
+            VerticalPartition, parties=[2], active=[1], assignment=["listed"], seed=[0, 1],
+            columns=[([0], [1]), ([1], [0]), (["0"], ["1"]), ([0, 1], [2]), ([0], [1, 2])],
+        ),
+        grid(
+            VerticalPartition, parties=NUMBERS, active=[1], assignment=["importance"], seed=[0, 1],
+            **skewed,
+        ),
+        grid(
+            VerticalPartition, parties=NUMBERS, active=[1], assignment=["correlation"], seed=[0, 1],
+            beta=[0, 1, 0.1, 0.11, 0.3, 0.1 + 0.2],
+        ),
         grid(HorizontalPartition, clients=[3], test=[None, 0.2, "test", "0.2"], binary=RARE),
         grid(
             VerticalPartition, parties=NUMBERS, active=NUMBERS, samples=[None, 1, 11, 111],
@@ -95,6 +123,18 @@ SHUFFLED = {"assignment": "shuffled", "clients": 16}
         (
             HorizontalPartition(**SHUFFLED, binary=RANGE, test="validation", seed=0),
             "horizontal-shuffled-16-positive100to199-keep0.2-1.0-seed0-on-validation",
+        ),
+        (
+            HorizontalPartition(assignment="by_column", clients=9, column="user", minimum=2),
+            "horizontal-by_column-9-minimum2-columnuser",
+        ),
+        (
+            HorizontalPartition(assignment="shards", clients=100, shards_per_client=2, seed=1),
+            "horizontal-shards-100-shards2-seed1",
+        ),
+        (
+            VerticalPartition(parties=2, active=1, assignment="correlation", beta=0.5, seed=2),
+            "vertical-correlation-q2-m1-beta0.5-seed2-rows-all",
         ),
         (BinaryClasses(positive=(5, 6)), "positive5_6-keep1.0-1.0"),
         (BinaryClasses(positive=(5, 7, 9)), "positive5_7_9-keep1.0-1.0"),

@@ -17,7 +17,8 @@ from fedatlas.errors import FedatlasError
 from fedatlas.federations.vertical.shards import read_party_shards
 from fedatlas.files import file_digest
 from fedatlas.schema.partitions import HorizontalPartition, VerticalPartition
-from fedatlas.shards.assignment import feature_blocks, train_and_test_rows
+from fedatlas.shards.assignment import train_and_test_rows
+from fedatlas.shards.columns import feature_blocks
 from fedatlas.shards.writing import write_shards
 from prepared_files import as_dense, make_samples, shard, write_prepared
 

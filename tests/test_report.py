@@ -37,7 +37,8 @@ from fedatlas.plan.build import Plan, build_plan
 from fedatlas.schema.claims import OUTCOMES
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.papers import load_papers
-from fedatlas.schema.partitions import BinaryClasses, TieredPartition
+from fedatlas.schema.partitions import TieredPartition
+from fedatlas.schema.rows import BinaryClasses
 from fedatlas.store.compared import cost_cell
 from fedatlas.store.netcdf import write_netcdf
 from fedatlas.store.trace import write_trace

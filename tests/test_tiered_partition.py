@@ -205,7 +205,7 @@ def test_thinned_rows_are_those_of_a_horizontal_partition(data):
         },
     }
     assignment = data.draw(st.sampled_from(["consecutive", "shuffled", "by_class"]), "assignment")
-    clients, test_rows, _ = share_out(
+    clients, test_rows, *_ = share_out(
         HorizontalPartition(assignment=assignment, clients=3, **rest), labels
     )
     expected = np.sort(np.concatenate(clients))

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.partitions import VerticalPartition
-from fedatlas.shards.assignment import feature_blocks, train_and_test_rows
+from fedatlas.shards.assignment import train_and_test_rows
+from fedatlas.shards.columns import feature_blocks
 
 shares = st.floats(0.05, 0.95)
 splits = st.sampled_from(["test", "train2", "t"])

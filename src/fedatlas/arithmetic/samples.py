@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -23,16 +24,24 @@ class Samples:
     label: (n,) float64: ±1, a class from 0, or any real number, by the task.
     features: (n, d) float64, a dense array or a CSR matrix with sorted indices; or tensors of one
         shape each, flattened: uint8, the pixels of images, channels first, or float32.
+    kept: by name, (n,) texts or whole numbers that are no features, such as who wrote a row. Only
+        readers of raw data give them.
     """
 
     sample_id: np.ndarray
     label: np.ndarray
     features: np.ndarray | sparse.csr_array
+    kept: Mapping[str, Sequence[str | int]] = field(default_factory=dict)
 
     @classmethod
-    def numbered(cls, label: np.ndarray, features: np.ndarray | sparse.csr_array) -> Samples:
+    def numbered(
+        cls,
+        label: np.ndarray,
+        features: np.ndarray | sparse.csr_array,
+        kept: Mapping[str, Sequence[str | int]] | None = None,
+    ) -> Samples:
         """All rows of a split, with their positions as sample ids."""
-        return cls(np.arange(len(label), dtype=np.int64), label, features)
+        return cls(np.arange(len(label), dtype=np.int64), label, features, kept or {})
 
     @property
     def is_sparse(self) -> bool:

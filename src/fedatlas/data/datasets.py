@@ -208,6 +208,11 @@ class Dataset(Model):
         return None
 
     @property
+    def kept(self) -> tuple[str, ...]:
+        """The names of columns that are no features, by which partitions may share rows out."""
+        return ()
+
+    @property
     def numeric_columns(self) -> list[int] | None:
         """The indices of the features that are no indicators; None: all."""
         return None

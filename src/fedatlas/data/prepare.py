@@ -53,8 +53,9 @@ def prepare(
     digest of files), feature_names (of a CSV table, else None), numeric_columns (indices of the
     features that are no indicators; None: all), standardised (None, or mean and scale per column,
     of time series per column of a step), normalisation (None, or the mean and deviation per
-    channel, of the values as stored, by which readers are to normalise them) and scaled_labels
-    (None, or the minimum and maximum that became 0 and 1).
+    channel, of the values as stored, by which readers are to normalise them), scaled_labels
+    (None, or the minimum and maximum that became 0 and 1) and, if there are any, kept (names of
+    columns that are no features).
     Raises FedatlasError when the raw files cannot be read as the catalogue describes them.
     """
     samples = read_raw(dataset, split, raw)
@@ -88,6 +89,7 @@ def prepare(
         "feature_names": dataset.feature_names,
         "numeric_columns": dataset.numeric_columns,
         **scaling,
+        **({"kept": sorted(samples.kept)} if samples.kept else {}),
     }
     table = to_table(samples, dataset.shape).replace_schema_metadata(
         {METADATA_KEY: canonical_json(metadata)}

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 
 METADATA_KEY = b"fedatlas"
+#: Begins the names of columns that are no features, such as who wrote a row.
+KEPT = "kept:"
 PREPARED_KEYS = ("dataset", "split", "rows", "features", "layout")
 
 
@@ -51,18 +53,24 @@ def to_column(numbers: np.ndarray) -> pa.Array:
 
 
 def to_table(samples: Samples, shape: tuple[int, ...] | None = None) -> pa.Table:
-    """Columns sample_id, label and those of `feature_columns`."""
+    """Columns sample_id, label, those of `feature_columns`, and what else is kept of rows."""
     return pa.table(
         {
             "sample_id": to_column(samples.sample_id.astype(np.int64, copy=False)),
             "label": to_column(samples.label.astype(np.float64, copy=False)),
             **feature_columns(samples.features, shape),
+            **{KEPT + name: pa.array(list(values)) for name, values in samples.kept.items()},
         }
     )
 
 
+def without_kept(table: pa.Table) -> pa.Table:
+    """The table without the columns that are kept beside features and label."""
+    return table.drop_columns([name for name in table.column_names if name.startswith(KEPT)])
+
+
 def from_table(table: pa.Table, features: int) -> Samples:
-    """Inverse of `to_table`; `features` is the number of columns d."""
+    """Inverse of `to_table`, without what is kept; `features` is the number of columns d."""
     return Samples(
         to_array(table["sample_id"]),
         to_array(table["label"]),
@@ -123,12 +131,16 @@ def with_ones(table: pa.Table, features: int) -> pa.Table:
     """The table, sparse or dense, with one column of features more, which is 1 in every row."""
     samples = from_table(table, features)
     ones = np.ones((table.num_rows, 1))
-    if not samples.is_sparse:
-        return to_table(replace(samples, features=np.hstack([samples.features, ones])))
-    from scipy import sparse
+    if samples.is_sparse:
+        from scipy import sparse
 
-    wider = sparse.hstack([samples.features, sparse.csr_array(ones)], format="csr")
-    return to_table(replace(samples, features=wider))
+        wider = sparse.hstack([samples.features, sparse.csr_array(ones)], format="csr")
+    else:
+        wider = np.hstack([samples.features, ones])
+    made = to_table(replace(samples, features=wider))
+    for name in set(table.column_names) - set(made.column_names):
+        made = made.append_column(name, table[name])
+    return made
 
 
 def column_taker(features: Features) -> Callable[[np.ndarray], Features]:

@@ -153,8 +153,7 @@ class ClientFederation(Federation):
     @classmethod
     def tiny(cls, partition: Any, hyper_parameters: Mapping[str, Any], sizes: Sizes) -> Tiny:
         changes: dict[str, Any] = {
-            "samples": None, "test": None, "seed": None, "binary": None,
-            "assignment": "consecutive", "concentration": None,
+            "samples": None, "test": None, "seed": None, "binary": None, **partition.plain
         }  # fmt: skip
         found = sizes()
         each = max(2, min(int(found.min()), FEW))

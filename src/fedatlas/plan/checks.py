@@ -20,6 +20,7 @@ from fedatlas.schema.partitions import (
 from fedatlas.schema.quantities import declared_network
 from fedatlas.schema.runs import RunSpec
 from fedatlas.shards.assignment import train_and_test_sizes
+from fedatlas.shards.columns import listed_blocks
 
 #: Characters of a file's name, to which suffixes and those of temporary files are added.
 LONGEST_NAME = 200
@@ -174,12 +175,13 @@ def _check_optimum(spec: RunSpec, rows: int | None, where: str) -> None:
 def _check_equal_clients(partition: Partition, rows: int | None) -> None:
     """The mean over clients is that over rows only if all have equally many."""
     (clients,) = partition.clients_by_silo
+    blocks = getattr(partition, "blocks", clients)
     samples = None if rows is None else train_and_test_sizes(partition, rows)[0]
-    if samples is None or samples % clients:
+    if samples is None or samples % blocks:
         raise FedatlasError(
             f"suboptimality needs {clients} clients that have equally many of "
             f"{samples or 'an unknown number of'} training rows: state 'partition.samples' so "
-            f"that {clients} divides what is left for training, or other 'clients'"
+            f"that {blocks} divides what is left for training, or other 'clients'"
         )
 
 
@@ -205,9 +207,24 @@ def check_partition(spec: RunSpec, catalogue: Catalogue, where: str) -> None:
             f"{where}: the partition asks for {wanted} rows or clients, but {spec.dataset} has "
             f"{rows} rows"
         )
+    _check_columns(partition, dataset, where)
     if partition.test_split is not None:
         with error_context(f"{where}: key 'partition.test'"):
             dataset.split(partition.test_split)
+
+
+def _check_columns(partition: Partition, dataset: Dataset, where: str) -> None:
+    """The columns that a partition names are the data set's."""
+    if (column := getattr(partition, "column", None)) and column not in dataset.kept:
+        there = f"it keeps {', '.join(dataset.kept)}" if dataset.kept else "it keeps none"
+        raise FedatlasError(
+            f"{where}: key 'partition.column', value '{column}': data set {dataset.name} keeps no "
+            f"such column; {there}{similar(column, dataset.kept)}. Entries of CSV files list those "
+            "to keep as 'keep' under 'csv'"
+        )
+    if columns := getattr(partition, "columns", None):
+        with error_context(f"{where}: key 'partition.columns'", f" (data set '{dataset.name}')"):
+            listed_blocks(columns, dataset.features, dataset.feature_names)
 
 
 def check_samples(algorithm: Algorithm, spec: RunSpec, catalogue: Catalogue, where: str) -> None:
@@ -223,6 +240,11 @@ def check_samples(algorithm: Algorithm, spec: RunSpec, catalogue: Catalogue, whe
             raise FedatlasError(
                 f"key 'partition.clients': {clients} clients cannot share "
                 f"{samples} training samples; lower it"
+            )
+        if (needed := spec.partition.fewest_samples) > samples:
+            raise FedatlasError(
+                f"key 'partition': {clients} clients need {needed} samples together, but there are "
+                f"{samples} to train on; lower clients, or what each is to have"
             )
         algorithm.check_samples(samples)
 

@@ -1,134 +1,73 @@
 """Who holds what: partition specifications."""
 
 import math
+import re
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
-import numpy as np
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from fedatlas.errors import FedatlasError
-from fedatlas.files import text_digest
-from fedatlas.schema.models import Model, find_repeated, in_full
+from fedatlas.files import canonical_json, text_digest
+from fedatlas.schema.models import find_repeated, in_full
+from fedatlas.schema.rows import BinaryClasses, RowsPartition, shortened, slug_part
 
 # Labels count as classes when there are few of them and each is met repeatedly; otherwise they
 # are the targets of a regression, where "skewed by label" has no meaning.
 MOST_CLASSES = 1000
 
-
-def _part(prefix: str, number: float | None) -> list[str]:
-    """A part of a slug, unless there is no number; repr is exact, so close ones differ."""
-    return [] if number is None else [f"{prefix}{number!r}"]
-
-
-def _shortened(text: str) -> str:
-    """A list in a slug, or its digest if it is long: file names have an end."""
-    return text if len(text) <= 40 else text_digest(text)[:16]
-
-
-class BinaryClasses(Model):
-    """Labels made binary, and one class made rare among the training rows.
-
-    positive: labels of the data set that become +1, as a list or as {from: 5, to: 9}; all others
-        become −1.
-    keep_negative, keep_positive: share of the training rows of either class that is kept, drawn
-        uniformly without replacement; test rows are all kept. The FMGDA paper thins negatives to
-        0.2, the code of CODASCA positives.
-    """
-
-    positive: tuple[float, ...] = Field(min_length=1)
-    keep_negative: float = Field(default=1.0, gt=0, le=1)
-    keep_positive: float = Field(default=1.0, gt=0, le=1)
-
-    @field_validator("positive", mode="before")
-    @classmethod
-    def _range(cls, positive: Any) -> Any:
-        return in_full(positive, "labels")
-
-    @field_validator("positive")
-    @classmethod
-    def _each_once(cls, positive: tuple[float, ...]) -> tuple[float, ...]:
-        if find_repeated(positive) is not None:
-            raise ValueError("a label is listed twice")
-        return tuple(sorted(label + 0.0 for label in positive))  # of zeros the positive one
-
-    @property
-    def thins(self) -> bool:
-        """Whether training rows are left out."""
-        return self.keep_negative < 1 or self.keep_positive < 1
-
-    @property
-    def slug(self) -> str:
-        """A file-name-safe name that no other specification has."""
-        first, last = self.positive[0], self.positive[-1]
-        whole = all(label.is_integer() for label in self.positive)
-        names = [str(int(label) if label.is_integer() else label) for label in self.positive]
-        labels = "_".join(names)
-        if whole and len(names) > 2 and last - first == len(names) - 1:
-            labels = f"{names[0]}to{names[-1]}"
-        return f"positive{_shortened(labels)}-keep{self.keep_negative!r}-{self.keep_positive!r}"
-
-    def labels(self, raw: np.ndarray) -> np.ndarray:
-        """±1 of each raw label, (n,) float64."""
-        return np.where(np.isin(raw, self.positive), 1.0, -1.0)
+#: What each assignment takes of its own: keys that must be stated, and keys that may be.
+OF_CLIENTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "consecutive": ((), ()),
+    "shuffled": ((), ()),
+    "by_class": ((), ()),
+    "by_column": (("column",), ("minimum",)),
+    "shards": (("shards_per_client",), ()),
+    "pathological": (("classes_per_client",), ()),
+    "dirichlet": (("concentration",), ("minimum",)),
+    "inner_dirichlet": (("concentration",), ()),
+    "dirichlet_sizes": (("concentration",), ("minimum",)),
+    "power_law_sizes": (("exponent",), ("minimum",)),
+}
+OF_PARTIES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "consecutive": ((), ()),
+    "shuffled": ((), ()),
+    "listed": (("columns",), ()),
+    "importance": (("concentration",), ()),
+    "correlation": (("beta",), ()),
+}
+_WANTED = {
+    "column": "the name of a column that the data set keeps",
+    "columns": "a list of columns for each party",
+    "beta": "one from 0 to 1",
+    "shards_per_client": "a whole number, such as 2",
+    "classes_per_client": "a whole number, such as 2",
+    "concentration": "one above 0, such as 0.5",
+    "exponent": "one above 0, such as 1",
+}
 
 
-class _Partition(Model):
-    """What all partitions state.
-
-    samples: keep only the first so many rows (before shuffling); null keeps all.
-    test: what is kept for testing: a share of the rows at random (0.2), the last rows (100), the
-        name of a split of the data set, or null for nothing. The other rows are for training.
-    intercept: adds a last column of ones, for linear models of rows without a shape. The first
-        party or silo holds it. Objectives penalise its weight like any other.
-    """
-
-    test: int | float | str | None = None
-    # Left out of specifications where it is off, so that those without the key stay as they are.
-    intercept: bool = Field(default=False, exclude_if=lambda intercept: not intercept)
-    samples: int | None = Field(default=None, ge=1)
-    seed: int | None = Field(default=None, ge=0)
-
-    @field_validator("test", mode="before")
-    @classmethod
-    def _share_number_or_split(cls, test: Any) -> Any:
-        share = isinstance(test, float) and 0 < test < 1
-        last = isinstance(test, int) and not isinstance(test, bool) and test > 0
-        if not (test is None or share or last or (isinstance(test, str) and test)):
-            raise ValueError(
-                "must be a share between 0 and 1, a whole number of last rows, or the name of a "
-                "split"
-            )
-        return test
-
-    @property
-    def _last_parts(self) -> list[str]:
-        """The last parts of a slug; `test` ends it, as the name of a split may be anything."""
-        intercept = ["intercept"] if self.intercept else []
-        if isinstance(self.test, str):
-            return [*intercept, f"on-{self.test}"]
-        return intercept + _part("test" if isinstance(self.test, float) else "last", self.test)
-
-    @property
-    def clients_by_silo(self) -> tuple[int, ...]:
-        """How many clients each silo has; none where silos themselves compute."""
-        return ()
-
-    @property
-    def fewest_samples(self) -> int:
-        """How many training samples there must be."""
-        return max(self.clients_by_silo, default=1)
-
-    @property
-    def test_split(self) -> str | None:
-        """The split of the data set that is kept for testing, if it is a whole split."""
-        return self.test if isinstance(self.test, str) else None
-
-    def of_seed(self, seed: int) -> Self:
-        """The partition of one trial: with the trial's seed, unless all trials share one."""
-        return self if self.seed is not None else self.model_copy(update={"seed": seed})
+def _check_keys(own: Any, table: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]) -> None:
+    """ValueError unless a partition states what its assignment takes, and nothing else."""
+    needed, optional = table[own.assignment]
+    for key in needed:
+        if getattr(own, key) is None:
+            raise ValueError(f"{key}: '{own.assignment}' needs {_WANTED[key]}")
+    for key in _keys(table):
+        if key not in (*needed, *optional) and getattr(own, key) is not None:
+            raise ValueError(f"{key}: assignment '{own.assignment}' takes none; remove it")
 
 
-class _ClientPartition(_Partition):
+def _keys(table: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]) -> list[str]:
+    """The keys that assignments of a table take of their own."""
+    return sorted({key for keys in table.values() for key in (*keys[0], *keys[1])})
+
+
+def _is_none(value: Any) -> bool:
+    return value is None
+
+
+class _ClientPartition(RowsPartition):
     """What partitions among clients also state.
 
     binary: labels made ±1, one class made rare; null leaves labels as they are.
@@ -162,29 +101,52 @@ class _ClientPartition(_Partition):
                 f"suboptimality of a {own.kind} partition needs the rows that others have: 'test' "
                 "as a share draws its own; state a number of last rows or the name of a split"
             )
-        if self.binary is not None or getattr(self, "assignment", "") == "dirichlet":
+        unequal = getattr(self, "assignment", "") in _UNEQUAL
+        if self.binary is not None or unequal:
+            why = f"the assignment '{own.assignment}'" if unequal else "'binary'"
             raise FedatlasError(
-                "suboptimality is measured where all rows count equally: not with 'binary' or the "
-                "assignment 'dirichlet'"
+                f"suboptimality is measured where all rows count equally: not with {why}"
             )
         kept = {"samples": self.samples, "test": self.test, "intercept": self.intercept}
         return VerticalPartition(parties=1, active=1, seed=0, **kept)
 
 
+# Clients' sizes vary.
+_UNEQUAL = ("by_column", "pathological", "dirichlet", "dirichlet_sizes", "power_law_sizes")
+
+
 class HorizontalPartition(_ClientPartition):
     """Every client holds whole samples, in one silo.
 
-    clients: number of clients; each needs a sample.
-    assignment:
+    clients: number of clients; each needs a sample. Of `by_column` the number of the column's
+        values, which is checked as soon as there are data.
+    assignment: docs/partitions.md has the law of each.
         `consecutive`: equal blocks of consecutive rows; sizes differ by at most one, the first
         clients being the larger.
         `shuffled`: the same after a uniform random permutation of the rows.
         `by_class`: the same after sorting a permutation by label, so that a client holds few
         classes of the data set.
-        `dirichlet`: skewed by label; see `share_out`.
+        `by_column`: a client holds the rows that have one value of a column, such as a writer's.
+        `shards`: of rows sorted by label, some equal shards each, dealt out at random (McMahan et
+        al. 2017).
+        `pathological`: each client has rows of so many classes, exactly (Li et al. 2022).
+        `dirichlet`: every class is shared out by a draw of its own; sizes vary (Yurochkin et al.
+        2019).
+        `inner_dirichlet`: every client draws its mix of classes; sizes are equal (Hsu et al. 2019,
+        Acar et al. 2021).
+        `dirichlet_sizes`: alike rows; sizes are drawn from the Dirichlet distribution (Li et al.
+        2022).
+        `power_law_sizes`: alike rows; the size of the k-th client falls as a power of k.
+    column: of `by_column`: one that the data set keeps.
+    shards_per_client: of `shards`, 2 in the paper of FedAvg.
+    classes_per_client: of `pathological`.
     concentration: of the Dirichlet distribution: small is skewed, large is uniform.
-    minimum: `dirichlet` draws again until every client has so many samples. Without it a client
-        that the draw leaves empty takes one row of the largest client.
+    exponent: of the power law: 0.1 is almost even, at 1 the first of a hundred clients holds a
+        fifth.
+    minimum: the fewest rows of a client. `dirichlet` and `dirichlet_sizes` draw again until every
+        client has so many, and give up after 1000 draws; without it a client that the draw leaves
+        empty takes one row of the largest client. `power_law_sizes` gives so many to each first,
+        one by default. `by_column` leaves out values with fewer rows, as LEAF does.
     seed: of everything random here; null lets every trial (seed of a run) have its own partition.
         Where nothing is random, there is none, so that equal partitions have equal names.
     """
@@ -194,23 +156,43 @@ class HorizontalPartition(_ClientPartition):
 
     kind: Literal["horizontal"] = "horizontal"
     clients: int = Field(ge=1)
-    assignment: Literal["consecutive", "shuffled", "by_class", "dirichlet"] = "consecutive"
+    assignment: Literal[
+        "consecutive",
+        "shuffled",
+        "by_class",
+        "by_column",
+        "shards",
+        "pathological",
+        "dirichlet",
+        "inner_dirichlet",
+        "dirichlet_sizes",
+        "power_law_sizes",
+    ] = "consecutive"
     # Far below the bound the split is uniform already; it keeps sums finite and slugs free of "+".
     concentration: float | None = Field(default=None, gt=0, le=1e9)
-    # Left out of specifications without it, as above.
-    minimum: int | None = Field(default=None, ge=1, exclude_if=lambda minimum: minimum is None)
+    # Left out of specifications without them, as above.
+    minimum: int | None = Field(default=None, ge=1, exclude_if=_is_none)
+    column: str | None = Field(default=None, min_length=1, exclude_if=_is_none)
+    shards_per_client: int | None = Field(default=None, ge=1, exclude_if=_is_none)
+    classes_per_client: int | None = Field(default=None, ge=1, exclude_if=_is_none)
+    exponent: float | None = Field(default=None, gt=0, le=100, exclude_if=_is_none)
 
     @model_validator(mode="after")
     def _suits_the_assignment(self) -> Self:
-        skewed = self.assignment == "dirichlet"
-        if skewed and self.concentration is None:
-            raise ValueError("concentration: 'dirichlet' needs one above 0, such as 0.5")
-        for key in ("concentration", "minimum"):
-            if not skewed and getattr(self, key) is not None:
-                raise ValueError(f"{key}: assignment '{self.assignment}' takes none; remove it")
+        _check_keys(self, OF_CLIENTS)
         if self.seed is not None and not self._is_random:
-            raise ValueError("seed: assignment 'consecutive' is not random; remove it")
+            raise ValueError(f"seed: assignment '{self.assignment}' is not random; remove it")
         return self
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """Changes that make it one that needs nothing of the data."""
+        return {"assignment": "consecutive", **dict.fromkeys(_keys(OF_CLIENTS))}
+
+    @property
+    def blocks(self) -> int:
+        """How many equal blocks of rows are dealt out, where clients have equally many."""
+        return self.clients * (self.shards_per_client or 1)
 
     @property
     def clients_by_silo(self) -> tuple[int, ...]:
@@ -220,12 +202,14 @@ class HorizontalPartition(_ClientPartition):
     @property
     def fewest_samples(self) -> int:
         """How many training samples the clients need together."""
-        return self.clients * (self.minimum or 1)
+        each = self.minimum or self.shards_per_client or self.classes_per_client or 1
+        return self.clients * each
 
     @property
     def _is_random(self) -> bool:
         thins = self.binary is not None and self.binary.thins
-        return self.assignment != "consecutive" or isinstance(self.test, float) or thins
+        drawn = self.assignment not in ("consecutive", "by_column")
+        return drawn or isinstance(self.test, float) or thins
 
     def of_seed(self, seed: int) -> Self:
         return super().of_seed(seed) if self._is_random else self
@@ -233,18 +217,43 @@ class HorizontalPartition(_ClientPartition):
     @property
     def slug(self) -> str:
         """A file-name-safe name that no other specification has; not meant to be parsed."""
-        parts = [self.kind, self.assignment, str(self.clients), *_part("first", self.samples)]
-        parts += _part("concentration", self.concentration) + _part("minimum", self.minimum)
-        parts += self._binary_part
-        return "-".join(parts + _part("seed", self.seed) + self._last_parts)
+        parts = [self.kind, self.assignment, str(self.clients), *slug_part("first", self.samples)]
+        parts += slug_part("concentration", self.concentration) + slug_part("minimum", self.minimum)
+        parts += [] if self.column is None else [f"column{_plain(self.column)}"]
+        parts += slug_part("shards", self.shards_per_client)
+        parts += slug_part("classes", self.classes_per_client)
+        parts += slug_part("exponent", self.exponent) + self._binary_part
+        return "-".join(parts + slug_part("seed", self.seed) + self.last_parts)
 
 
-class VerticalPartition(_Partition):
+def _plain(name: str) -> str:
+    """A name in a slug, or its digest where it is long or not plain."""
+    return name if re.fullmatch(r"[A-Za-z0-9_]{1,40}", name) else text_digest(name)[:16]
+
+
+def _in_full(columns: Any) -> Any:
+    return in_full(columns, "columns")
+
+
+#: The columns of one party: numbers from 0, or names; a range in full.
+Columns: TypeAlias = Annotated[
+    tuple[Annotated[int, Field(ge=0)] | str, ...], Field(min_length=1), BeforeValidator(_in_full)
+]
+
+
+class VerticalPartition(RowsPartition):
     """Every party holds some features of all samples; active parties hold the labels, too.
 
     parties, active: q and m of the VFB² paper; parties 0 to m − 1 are the active ones.
-    assignment: blocks of features whose sizes differ by at most one, the first parties having the
-        larger: `shuffled` after a uniform random permutation, or `consecutive`.
+    assignment: docs/partitions.md has the law of each. `shuffled` and `consecutive`: blocks of
+        features whose sizes differ by at most one, the first parties having the larger, after a
+        uniform random permutation, or in their order. `listed`: as `columns` says. `importance`
+        and `correlation`: as VertiBench draws and searches them (Wu et al. 2024).
+    columns: of `listed`: for each party a list of the data set's columns, by number from 0, by
+        name (of a CSV file, with all of its indicators), or {from: 0, to: 60}; each column once.
+    concentration: of `importance`: the parties' chances to get a feature are drawn from a Dirichlet
+        distribution, so that some hold more of what matters; small is skewed.
+    beta: of `correlation`: 0 puts correlated features with one party, 1 spreads them over parties.
     label_holders: which blocks the active parties have: the `first`; or the k-th of all choices of
         m from q blocks, in lexicographic order, from 0. With `every_choice` trial s (seed of a run)
         has the choice s modulo their number, so that as many seeds as choices meet each once.
@@ -257,8 +266,27 @@ class VerticalPartition(_Partition):
     parties: int = Field(ge=1)
     active: int = Field(ge=1)
     label_holders: Literal["first", "every_choice"] | Annotated[int, Field(ge=0)] = "first"
-    assignment: Literal["shuffled", "consecutive"] = "shuffled"
+    assignment: Literal["shuffled", "consecutive", "listed", "importance", "correlation"] = (
+        "shuffled"
+    )
+    # Left out of specifications without them, as above.
+    columns: tuple[Columns, ...] | None = Field(default=None, exclude_if=_is_none)
+    concentration: float | None = Field(default=None, gt=0, le=1e9, exclude_if=_is_none)
+    beta: float | None = Field(default=None, ge=0, le=1, exclude_if=_is_none)
     standardise: bool = False
+
+    @model_validator(mode="after")
+    def _suits_the_assignment(self) -> Self:
+        _check_keys(self, OF_PARTIES)
+        if self.columns is not None and len(self.columns) != self.parties:
+            raise ValueError(
+                f"columns: lists those of {len(self.columns)} parties, but 'parties' is "
+                f"{self.parties}"
+            )
+        named = [column for own in self.columns or () for column in own]
+        if (twice := find_repeated(named)) is not None:
+            raise ValueError(f"columns: {twice!r} is listed twice; a column has one party")
+        return self
 
     @model_validator(mode="after")
     def _active_parties_are_parties(self) -> Self:
@@ -300,25 +328,28 @@ class VerticalPartition(_Partition):
     @property
     def _rows_parts(self) -> list[str]:
         standardised = ["standardised"] if self.standardise else []
-        return ["rows", str(self.samples or "all"), *standardised, *self._last_parts]
+        return ["rows", str(self.samples or "all"), *standardised, *self.last_parts]
 
     def pooled(self) -> "VerticalPartition":
         """The same rows with one party; the same for all partitions that share a `rows_slug`."""
         seed = self.seed if isinstance(self.test, float) else 0
-        return self.model_copy(
-            update={
-                "parties": 1,
-                "active": 1,
-                "label_holders": "first",
-                "assignment": "shuffled",
-                "seed": seed,
-            }
-        )
+        one = {"parties": 1, "active": 1, "label_holders": "first", "assignment": "shuffled"}
+        return self.model_copy(update={**one, "seed": seed, **dict.fromkeys(_keys(OF_PARTIES))})
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """Changes that make it one that needs nothing of the data."""
+        drawn = self.assignment in ("shuffled", "consecutive")
+        kept = {} if drawn else {"assignment": "consecutive"}
+        return {**kept, **dict.fromkeys(_keys(OF_PARTIES))}
 
     @property
     def slug(self) -> str:
         """A file-name-safe name that no other specification has; not meant to be parsed."""
         blocks = [self.kind, self.assignment, f"q{self.parties}", f"m{self.active}"]
+        if self.columns is not None:
+            blocks.append(f"columns{text_digest(canonical_json(self.columns))[:16]}")
+        blocks += slug_part("concentration", self.concentration) + slug_part("beta", self.beta)
         chosen = [] if self.label_holders == "first" else [f"holders{self.label_holders}"]
         return "-".join([*blocks, *chosen, f"seed{self.seed}", *self._rows_parts])
 
@@ -393,12 +424,12 @@ class TieredPartition(_ClientPartition):
         parts = [
             self.kind,
             *blocks,
-            f"k{_shortened('_'.join(map(str, clients)))}",
+            f"k{shortened('_'.join(map(str, clients)))}",
             f"seed{self.seed}",
         ]
         parts += ["shared"] if self.permutation == "shared" else []
-        parts += _part("first", self.samples) + self._binary_part
-        return "-".join(parts + self._last_parts)
+        parts += slug_part("first", self.samples) + self._binary_part
+        return "-".join(parts + self.last_parts)
 
 
 Partition: TypeAlias = Annotated[

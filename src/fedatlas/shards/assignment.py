@@ -1,6 +1,10 @@
-"""Which rows and features each client, party and silo of a partition holds."""
+"""Which rows train and test, which of them each client holds, and which block each silo.
 
-from itertools import combinations, islice, product
+`fedatlas.shards.skew` has the laws by which rows are shared out, `fedatlas.shards.columns` those by
+which parties get columns.
+"""
+
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -8,24 +12,19 @@ import numpy as np
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.partitions import (
     AXES,
-    MOST_CLASSES,
-    BinaryClasses,
     HorizontalPartition,
     Partition,
     TieredPartition,
     VerticalPartition,
 )
-
-# Labels are classes only if each is met this often on average.
-FEWEST_SAMPLES_PER_CLASS = 5
-
-#: How often `dirichlet` draws before it gives up on a client with `minimum` samples.
-MOST_DRAWS = 1000
+from fedatlas.schema.rows import BinaryClasses
+from fedatlas.shards.skew import BY_CLASS, Coded, holders_of, require_classes
 
 # Independent random streams of a partition's seed, so that rows do not depend on the number of
 # parties. Assignments to clients draw from the first stream, so their test rows need the fourth.
-# Each silo has a stream of its own below the last.
-_ROWS, _FEATURES, _THINNING, _ROWS_OF_CLIENTS, _SILOS = 0, 1, 2, 3, 4
+# Each silo has a stream of its own below the last but one; rows that correlations are taken over
+# have the last.
+_ROWS, FEATURES, _THINNING, _ROWS_OF_CLIENTS, _SILOS, CORRELATED_ROWS = 0, 1, 2, 3, 4, 5
 
 
 def train_and_test_sizes(spec: Partition, rows: int) -> tuple[int, int]:
@@ -58,42 +57,8 @@ def train_and_test_rows(spec: Partition, rows: int) -> tuple[np.ndarray, np.ndar
     if not isinstance(spec.test, float):
         return np.arange(train), np.arange(train, kept)
     stream = _ROWS if isinstance(spec, VerticalPartition) else _ROWS_OF_CLIENTS
-    order = _generator(spec, stream).permutation(kept)
+    order = generator_of(spec, stream).permutation(kept)
     return np.sort(order[held_out:]), np.sort(order[:held_out])
-
-
-def feature_blocks(spec: VerticalPartition, features: int) -> list[np.ndarray]:
-    """Ascending column numbers of each party; every column is in one block.
-
-    Blocks do not depend on who holds labels; their order does: active parties come first. The last
-    column is that of `intercept`, if there is one: it goes to the first party. Raises FedatlasError
-    when there are more parties than other features, or for every choice of label holders at once:
-    `VerticalPartition.of_seed` gives one.
-    """
-    own = features - spec.intercept
-    if spec.parties > own:
-        raise FedatlasError(
-            f"partition: {spec.parties} parties cannot share {own} features: each needs one; "
-            "lower parties"
-        )
-    order = np.arange(own)
-    if spec.assignment == "shuffled":
-        order = _generator(spec, _FEATURES).permutation(own)
-    blocks = _ordered(spec, [np.sort(block) for block in np.array_split(order, spec.parties)])
-    blocks[0] = np.concatenate([blocks[0], np.arange(own, features)])
-    return blocks
-
-
-def _ordered(spec: VerticalPartition, blocks: list[np.ndarray]) -> list[np.ndarray]:
-    """The blocks, those of active parties first."""
-    if spec.label_holders == "first":
-        return blocks
-    if spec.label_holders == "every_choice":
-        raise FedatlasError("partition: label_holders: every_choice is one choice for each trial")
-    choices = combinations(range(spec.parties), spec.active)
-    active = next(islice(choices, spec.label_holders, None))
-    passive = [number for number in range(spec.parties) if number not in active]
-    return [blocks[number] for number in (*active, *passive)]
 
 
 def silo_blocks(spec: TieredPartition, shape: tuple[int, ...]) -> list[tuple[slice, ...]]:
@@ -141,16 +106,22 @@ def share_out_by_silo(
     train, test = train_and_test_rows(spec, len(labels))
     if spec.binary is not None:
         train = _thinned(spec, spec.binary, train, labels)
-    _require_a_sample_each(max(spec.clients_by_silo), len(train))
+    if (clients := max(spec.clients_by_silo)) > len(train):
+        raise FedatlasError(
+            f"partition: clients {clients} exceeds the {len(train)} samples to share out; lower "
+            "clients"
+        )
     shared = spec.permutation == "shared"
     of_silos = []
     for silo, clients in enumerate(spec.clients_by_silo):
-        generator = _generator(spec, _SILOS, 0 if shared else silo)
-        of_silos.append(_dealt(train, generator.permutation(len(train)), clients))
+        generator = generator_of(spec, _SILOS, 0 if shared else silo)
+        order = generator.permutation(len(train))
+        of_silos.append([train[np.sort(block)] for block in np.array_split(order, clients)])
     return of_silos, test
 
 
-def _generator(spec: Partition, *stream: int) -> np.random.Generator:
+def generator_of(spec: Partition, *stream: int) -> np.random.Generator:
+    """The random stream of a partition's seed with this number."""
     # PCG64 by name: numpy may change what `default_rng` stands for.
     return np.random.Generator(np.random.PCG64([spec.seed or 0, *stream]))
 
@@ -159,47 +130,38 @@ class Shares(NamedTuple):
     """Ascending row numbers of each client, and those kept for testing; no row is in two of them.
 
     filled: how many clients the draw left empty, so that each was given a row.
+    values: of `by_column`, the column's value of each client.
     """
 
     clients: list[np.ndarray]
     test: np.ndarray
     filled: int = 0
+    values: tuple[str | int, ...] = ()
 
 
-def share_out(spec: HorizontalPartition, labels: np.ndarray) -> Shares:
+def share_out(spec: HorizontalPartition, labels: np.ndarray, column: Coded | None = None) -> Shares:
     """Share out the rows of a data set.
 
-    `labels` (rows,) are those of the whole data set, in row order. The result depends on nothing
-    but the arguments (PCG64 under `spec.seed`), and every client gets at least one sample. Rows
-    beyond `samples`, and rows of a class that is made rare, may be left out.
+    labels: (rows,) of the whole data set, in row order; column: the one that `by_column` names.
+    The result depends on nothing but the arguments (PCG64 under `spec.seed`), and every client gets
+    at least one sample. Rows beyond `samples`, of a class that is made rare, or of a value of the
+    column that is rarer than `minimum`, may be left out.
 
-    `dirichlet` follows Yurochkin et al. (2019): for every class, the proportions of its samples
-    that go to the clients are drawn from Dirichlet(concentration, …, concentration), so client
-    sizes vary. (Hsu et al. 2019 draw the class mix of equally sized clients instead.) A client
-    left empty takes the last row of the then largest client. With `minimum`, whole partitions are
-    drawn until every client has so many rows, as in the code of Li et al. (2022).
-
-    Raises FedatlasError when there are fewer rows than `samples`, `clients` or `minimum` need, when
-    `MOST_DRAWS` do not meet `minimum`, when `by_class` or `dirichlet` meet labels that are not
-    classes, or when a class of `binary` has no training row.
+    Raises FedatlasError when there are fewer rows than `samples` needs, when a class of `binary`
+    has no training row, when labels are not the classes that an assignment goes by, and when rows
+    do not suit the assignment otherwise: see `fedatlas.shards.skew.holders_of`.
     """
     train, test = train_and_test_rows(spec, len(labels))
-    if spec.assignment in ("by_class", "dirichlet"):
-        _require_classes(spec, labels[train])
+    if spec.assignment in BY_CLASS:
+        require_classes(spec, labels[train])
     if spec.binary is not None:
         train = _thinned(spec, spec.binary, train, labels)
-    _require_a_sample_each(spec.clients, len(train))
-    if spec.assignment == "consecutive":
-        return Shares(_dealt(train, np.arange(len(train)), spec.clients), test)
-    generator = _generator(spec)
-    if spec.concentration is not None:
-        client, filled = _skewed_by_label(spec, labels[train], spec.concentration, generator)
-        ends = np.cumsum(np.bincount(client, minlength=spec.clients))
-        return Shares(np.split(train[np.argsort(client, kind="stable")], ends[:-1]), test, filled)
-    order = generator.permutation(len(train))
-    if spec.assignment == "by_class":
-        order = order[np.argsort(labels[train][order], kind="stable")]
-    return Shares(_dealt(train, order, spec.clients), test)
+    own = None if column is None else column._replace(codes=column.codes[train])
+    held = holders_of(spec, labels[train], own, generator_of(spec))
+    # Those of nobody come first.
+    ends = np.cumsum(np.bincount(held.client + 1, minlength=spec.clients + 1))
+    clients = np.split(train[np.argsort(held.client, kind="stable")], ends[:-1])[1:]
+    return Shares(clients, test, held.filled, held.values)
 
 
 def _thinned(
@@ -215,7 +177,7 @@ def _thinned(
             f"partition: binary.positive names the label {unknown[0]:g}, which no row has; labels "
             f"are {', '.join(f'{label:g}' for label in np.unique(labels)[:20])}"
         )
-    generator = _generator(spec, _THINNING)
+    generator = generator_of(spec, _THINNING)
     sign = binary.labels(labels[rows])
     kept = []
     for value, share in ((-1.0, binary.keep_negative), (1.0, binary.keep_positive)):
@@ -229,84 +191,3 @@ def _thinned(
             )
         kept.append(generator.choice(of_class, size, replace=False))
     return np.sort(np.concatenate(kept))
-
-
-def _dealt(rows: np.ndarray, order: np.ndarray, clients: int) -> list[np.ndarray]:
-    """Ascending row numbers of each client: near equal blocks of the rows in this order."""
-    return [rows[np.sort(block)] for block in np.array_split(order, clients)]
-
-
-def _require_a_sample_each(clients: int, samples: int) -> None:
-    if clients > samples:
-        raise FedatlasError(
-            f"partition: clients {clients} exceeds the {samples} samples to share out; lower "
-            "clients"
-        )
-
-
-def _skewed_by_label(
-    spec: HorizontalPartition,
-    labels: np.ndarray,
-    concentration: float,
-    generator: np.random.Generator,
-) -> tuple[np.ndarray, int]:
-    """The client of each row, (n,), and how many were filled; labels: (n,)."""
-    if spec.minimum is None:
-        client = _drawn(spec.clients, labels, concentration, generator)
-        return client, _fill(client, spec.clients)
-    if spec.fewest_samples > len(labels):
-        raise FedatlasError(
-            f"partition: {spec.clients} clients with minimum {spec.minimum} need "
-            f"{spec.fewest_samples} samples, but there are {len(labels)}; lower minimum or clients"
-        )
-    best = 0
-    for _ in range(MOST_DRAWS):
-        client = _drawn(spec.clients, labels, concentration, generator)
-        smallest = int(np.bincount(client, minlength=spec.clients).min())
-        if smallest >= spec.minimum:
-            return client, 0
-        best = max(best, smallest)
-    raise FedatlasError(
-        f"partition: none of {MOST_DRAWS} draws with concentration {concentration:g} gives each of "
-        f"{spec.clients} clients minimum {spec.minimum} of {len(labels)} samples; at best the "
-        f"smallest client has {best}. Lower minimum or clients, or raise concentration"
-    )
-
-
-def _drawn(
-    clients: int, labels: np.ndarray, concentration: float, generator: np.random.Generator
-) -> np.ndarray:
-    """The client of each row, (n,), by one draw; labels: (n,)."""
-    classes, class_of_row = np.unique(labels, return_inverse=True)
-    client = np.empty(len(labels), np.int64)
-    for number in range(len(classes)):
-        of_class = generator.permutation(np.flatnonzero(class_of_row == number))
-        proportions = generator.dirichlet(np.full(clients, concentration))
-        cuts = np.floor(np.cumsum(proportions)[:-1] * len(of_class)).astype(np.int64)
-        sizes = np.diff(cuts, prepend=0, append=len(of_class))
-        client[of_class] = np.repeat(np.arange(clients), sizes)
-    return client
-
-
-def _fill(client: np.ndarray, clients: int) -> int:
-    """Give every empty client the last row of the then largest, in place; how many there were."""
-    sizes = np.bincount(client, minlength=clients)
-    empty = np.flatnonzero(sizes == 0)
-    for number in empty:
-        largest = sizes.argmax()
-        client[np.flatnonzero(client == largest)[-1]] = number
-        sizes[largest] -= 1
-        sizes[number] = 1
-    return len(empty)
-
-
-def _require_classes(spec: HorizontalPartition, labels: np.ndarray) -> None:
-    classes, samples = len(np.unique(labels)), len(labels)
-    # Two values are classes however few the samples.
-    if classes > 2 and (classes > MOST_CLASSES or classes * FEWEST_SAMPLES_PER_CLASS > samples):
-        raise FedatlasError(
-            f"partition: assignment '{spec.assignment}' goes by class, but the {samples} samples "
-            f"have {classes} distinct labels (at most {MOST_CLASSES}, with "
-            f"{FEWEST_SAMPLES_PER_CLASS} samples each on average): this looks like regression; use "
-            "'consecutive' or 'shuffled'"
-        )

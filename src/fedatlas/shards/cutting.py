@@ -26,6 +26,7 @@ from fedatlas.data.scaling import (
     warn_of_constant,
 )
 from fedatlas.data.tables import (
+    KEPT,
     column_taker,
     feature_columns,
     features_from_table,
@@ -33,22 +34,24 @@ from fedatlas.data.tables import (
     to_array,
     to_column,
     to_table,
+    without_kept,
 )
-from fedatlas.errors import FedatlasError
+from fedatlas.errors import FedatlasError, similar
 from fedatlas.schema.partitions import (
     AXES,
-    BinaryClasses,
     HorizontalPartition,
     TieredPartition,
     VerticalPartition,
 )
+from fedatlas.schema.rows import BinaryClasses
 from fedatlas.shards.assignment import (
-    feature_blocks,
     share_out,
     share_out_by_silo,
     silo_blocks,
     train_and_test_rows,
 )
+from fedatlas.shards.columns import feature_blocks
+from fedatlas.shards.skew import REDRAWN, Coded
 from fedatlas.shards.writing import Silo
 
 log = logging.getLogger(__name__)
@@ -64,17 +67,34 @@ def cut_clients(
     spec: HorizontalPartition, table: pa.Table, test: pa.Table | None, metadata: dict[str, Any]
 ) -> list[Silo]:
     """The silo of a horizontal partition; see `fedatlas.shards.writing`."""
-    shares = share_out(spec, to_array(table["label"]))
+    column = None if spec.column is None else _coded(table, spec.column, metadata)
+    shares = share_out(spec, to_array(table["label"]), column)
     if shares.filled:
         log.warning(
             "%d of %d clients were empty by the draw and were given one row each of the largest; "
             "'minimum' of the partition draws until every client has so many rows",
             *(shares.filled, spec.clients),
         )
+    table, test = without_kept(table), test and without_kept(test)
     table, test = labelled(table, test, shares.test, spec.binary)
     silo = silo_of(table, test, shares.clients, metadata)
-    drawn = {} if spec.concentration is None else {"filled_clients": shares.filled}
+    drawn = {"filled_clients": shares.filled} if spec.assignment in REDRAWN else {}
+    for client, value in zip(silo.entry["clients"], shares.values, strict=False):
+        client[spec.column] = value
     return [silo._replace(entry=silo.entry | drawn)]
+
+
+def _coded(table: pa.Table, column: str, metadata: dict[str, Any]) -> Coded:
+    """A column that the data set keeps; FedatlasError where it does not."""
+    kept = metadata.get("kept", [])
+    if column not in kept:
+        there = f"it keeps {', '.join(kept)}" if kept else "it keeps none"
+        raise FedatlasError(
+            f"partition: column '{column}' is none that data set {metadata['dataset']} keeps; "
+            f"{there}{similar(column, kept)}"
+        )
+    coded = table[KEPT + column].combine_chunks().dictionary_encode()
+    return Coded(to_array(coded.indices), tuple(coded.dictionary.to_pylist()))
 
 
 def labelled(
@@ -207,12 +227,13 @@ def cut_parties(
         test = table.take(to_column(test_rows))
     groups = [table.take(to_column(train_rows)), *([test] if test else [])]
     features = metadata["features"]
-    takers = [column_taker(features_from_table(group, features)) for group in groups]
+    of_groups = [features_from_table(group, features) for group in groups]
+    takers = [column_taker(group) for group in of_groups]
     sizes = [[name, group.num_rows] for name, group in zip(("train", "test"), groups, strict=False)]
     common = {key: metadata[key] for key in _OF_PARTIES if key in metadata}
     common |= {"rows": sum(size for _, size in sizes), "groups": sizes}
     names, numeric = metadata.get("feature_names"), metadata.get("numeric_columns")
-    blocks = feature_blocks(spec, features)
+    blocks = feature_blocks(spec, features, names, of_groups[0])
 
     def party(number: int, block: np.ndarray) -> Silo:
         columns = block.tolist()

@@ -91,6 +91,8 @@ class CsvTable(Model):
 
     label, numeric, one_hot: what they hold; features are the numeric columns, then the encoded
         ones, in the order given here. ignore: columns to leave out, which may share a name.
+    keep: columns whose texts stay beside the features, such as a writer or a user, by which a
+        partition may share rows out (`by_column`). Numeric and encoded columns may be kept, too.
     header: the names of the columns, in their order, of a file without a header line.
     missing: what stands for a missing value, besides an empty field: quoted texts, or bare numbers.
         What a column's `values` or `labels` list is a value all the same.
@@ -106,6 +108,8 @@ class CsvTable(Model):
     numeric: tuple[str, ...] = ()
     one_hot: tuple[OneHot, ...] = ()
     ignore: tuple[str, ...] = ()
+    # Left out of entries without it, so that what they are known by stays as it is.
+    keep: tuple[str, ...] = Field(default=(), exclude_if=lambda keep: not keep)
     header: tuple[str, ...] | None = None
     missing: RawValues = ("NA",)
     drop_missing: bool = False
@@ -117,6 +121,9 @@ class CsvTable(Model):
     @model_validator(mode="after")
     def _names_each_column_once(self) -> Self:
         require_distinct("column", self.columns)
+        require_distinct("column", self.keep)
+        if ignored := sorted({*self.keep} & {self.label, *self.ignore}):
+            raise ValueError(f"'keep': column '{ignored[0]}' is the label, or ignored")
         if self.header is not None and (problem := self.problem_of(self.header)):
             raise ValueError(f"'header': {problem}")
         if self.decimal == self.delimiter:
@@ -125,9 +132,9 @@ class CsvTable(Model):
 
     @property
     def columns(self) -> list[str]:
-        """The names of all columns, those to be ignored last."""
-        encoded = [one_hot.column for one_hot in self.one_hot]
-        return [self.label, *self.numeric, *encoded, *self.ignore]
+        """The names of all columns, those that are only kept and those to be ignored last."""
+        named = [self.label, *self.numeric, *(one_hot.column for one_hot in self.one_hot)]
+        return [*named, *(name for name in self.keep if name not in named), *self.ignore]
 
     @property
     def feature_names(self) -> list[str]:
@@ -171,6 +178,10 @@ class CsvDataset(Dataset):
         return self.csv.feature_names
 
     @property
+    def kept(self) -> tuple[str, ...]:
+        return self.csv.keep
+
+    @property
     def numeric_columns(self) -> list[int]:
         return list(range(len(self.csv.numeric)))
 
@@ -182,13 +193,13 @@ def read_csv(path: Path, table: CsvTable, labels: Mapping[Raw, float] | None) ->
     """Read delimited text whose columns the table describes.
 
     labels: raw label → value; None takes labels as they are. Returns (n, d) dense features in the
-    order of `table.feature_names`; sample_id counts the rows that are kept.
+    order of `table.feature_names`, and the texts of `keep`; sample_id counts rows that are left.
     Raises FedatlasError, naming file, line and column, when the header lacks, repeats or adds a
     column, a row has more or fewer fields, a value is missing (unless such rows are dropped), not
     a finite number or not among the listed ones; and when the text is not of the table's encoding,
     a quote is not closed or there are no rows.
     """
-    converters = _converters(table, labels)
+    converters, texts = _converters(table, labels)
     row = np.dtype((np.float64, (len(converters),)))
     found = np.fromiter(_values(path, table, converters), row)
     missing = np.isnan(found)
@@ -198,26 +209,31 @@ def read_csv(path: Path, table: CsvTable, labels: Mapping[Raw, float] | None) ->
             f"{path}: {'every row lacks a value' if len(found) else 'holds no samples'}"
         )
     if table.drop_missing:
-        counts = zip(table.columns, missing.sum(axis=0), strict=False)  # no ignored ones
+        counts = zip((name for name, _ in converters), missing.sum(axis=0), strict=True)
         where = ", ".join(f"'{name}' in {count}" for name, count in counts if count)
         log.warning(
             "%s: 'drop_missing: true' leaves out %d of %d rows, which lack a value%s",
             *(path, lacking.sum(), len(found), f": {where}" if where else ""),
         )
-    label, numeric, encoded = np.split(found[~lacking], [1, 1 + len(table.numeric)], axis=1)
+    ends = np.cumsum([1, len(table.numeric), len(table.one_hot)])
+    label, numeric, encoded, kept = np.split(found[~lacking], ends, axis=1)
     # Of two categories the second has the one column.
     indicators = [
         np.eye(len(one.values))[positions.astype(np.intp), -len(one.feature_names) :]
         for positions, one in zip(encoded.T, table.one_hot, strict=True)
     ]
-    return Samples.numbered(label[:, 0].copy(), np.hstack([numeric, *indicators]))
+    of_rows = {
+        name: [known[code] for code in codes.astype(np.intp).tolist()]
+        for (name, known), codes in zip(texts.items(), kept.T, strict=True)
+    }
+    return Samples.numbered(label[:, 0].copy(), np.hstack([numeric, *indicators]), of_rows)
 
 
 def _values(
-    path: Path, table: CsvTable, converters: Mapping[str, Converter]
+    path: Path, table: CsvTable, converters: Sequence[tuple[str, Converter]]
 ) -> Iterator[list[float]]:
     """The label and the values of each row."""
-    names, convert = list(converters), list(converters.values())
+    names, convert = zip(*converters, strict=True)
     for line, fields in _rows(path, table, names):
         values: list[float] = []
         try:
@@ -292,8 +308,13 @@ def _rows(path: Path, table: CsvTable, wanted: Sequence[str]) -> Iterator[tuple[
         raise FedatlasError(f"{path}: is empty")
 
 
-def _converters(table: CsvTable, labels: Mapping[Raw, float] | None) -> dict[str, Converter]:
-    """Converters of the label, the numeric and the encoded columns, in that order."""
+def _converters(
+    table: CsvTable, labels: Mapping[Raw, float] | None
+) -> tuple[list[tuple[str, Converter]], dict[str, list[str]]]:
+    """Converters of the label, the numeric, the encoded and the kept columns, in that order.
+
+    Beside them, by name of a kept column, the texts that its numbers stand for, as they are found.
+    """
 
     def converter(
         problem: str,
@@ -331,12 +352,29 @@ def _converters(table: CsvTable, labels: Mapping[Raw, float] | None) -> dict[str
 
         return converter(f"is not a number from {one.values[0]} on", of_number=position)
 
+    def numbered(texts: list[str]) -> Converter:
+        missing = Listed(dict.fromkeys(("", *table.missing), math.nan), table.decimal)
+        numbers: dict[str, float] = {}
+
+        def convert(text: str) -> float:
+            if (found := missing.meaning(text)) is not None:
+                return found
+            if (text := text.strip()) not in numbers:
+                numbers[text] = float(len(texts))
+                texts.append(text)
+            return numbers[text]
+
+        return convert
+
+    texts: dict[str, list[str]] = {name: [] for name in table.keep}
     number = converter(
         f"is not a finite number, with {table.decimal!r} before its fraction",
         of_number=lambda number: number,
     )
-    return {
-        table.label: number if labels is None else one_of(labels, "labels"),
-        **dict.fromkeys(table.numeric, number),
-        **{one.column: encoded(one) for one in table.one_hot},
-    }
+    converters = [
+        (table.label, number if labels is None else one_of(labels, "labels")),
+        *((name, number) for name in table.numeric),
+        *((one.column, encoded(one)) for one in table.one_hot),
+        *((name, numbered(found)) for name, found in texts.items()),
+    ]
+    return converters, texts

@@ -5,11 +5,12 @@ import logging
 import math
 import re
 from codecs import BOM_UTF8
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from pydantic import Field
 
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.datasets import Dataset
@@ -23,13 +24,21 @@ class LibsvmDataset(Dataset):
     """Sparse rows; labels are numbers.
 
     first_index: the index of the first feature; scikit-learn, XGBoost and LightGBM write 0.
+    keep: `[qid]` keeps each row's query beside its features, by which a partition may share rows
+        out (`by_column`); otherwise queries are left out.
     """
 
     format: Literal["libsvm"]
     first_index: Literal[0, 1] = 1
+    # Left out of entries without it, so that what they are known by stays as it is.
+    keep: tuple[Literal["qid"], ...] = Field(default=(), exclude_if=lambda keep: not keep)
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        return self.keep
 
     def read(self, split: str, raw: list[Path]) -> Samples:
-        samples = read_libsvm(raw[0], self.features, self.labels, self.first_index)
+        samples = read_libsvm(raw[0], self.features, self.labels, self.first_index, self.keep)
         # Rows do not say how many columns there are, so only the entry does.
         rows: Any = samples.features
         used = int(rows.indices.max(initial=-1)) + 1
@@ -43,23 +52,27 @@ class LibsvmDataset(Dataset):
 
 
 def read_libsvm(
-    path: Path, features: int, labels: Mapping[Raw, float] | None, first_index: int = 1
+    path: Path,
+    features: int,
+    labels: Mapping[Raw, float] | None,
+    first_index: int = 1,
+    keep: Sequence[str] = (),
 ) -> Samples:
     """Read LIBSVM text: one `label index:value …` line per sample, indices ascending.
 
     features: number of columns d, which the file need not use up. first_index: of the first column.
-    labels: raw label, a number → value; None takes labels as they are.
+    labels: raw label, a number → value; None takes labels as they are. keep: `qid` or nothing.
     Explicit zeros are dropped; rows without any feature are kept; text from `#` to the end of a
-    line is a comment; a query, `qid:…`, is left out. Returns (n, d) CSR features. Raises
-    FedatlasError, naming file and line, when a line is malformed, blank between samples, holds a
-    value that is not finite, an index outside the columns or out of order, or a label that is not
-    in `labels`; and when there is no sample.
+    line is a comment; a query, `qid:…`, is left out unless it is kept. Returns (n, d) CSR features.
+    Raises FedatlasError, naming file and line, when a line is malformed, blank between samples,
+    lacks a query that is to be kept, holds a value that is not finite, an index outside the columns
+    or out of order, or a label that is not in `labels`; and when there is no sample.
     """
     from scipy import sparse
     from sklearn.datasets import load_svmlight_file
 
     try:
-        with reading(path), _Lines(path, features, labels, first_index) as lines:
+        with reading(path), _Lines(path, features, labels, first_index, keep) as lines:
             # A compiled parser, ten times faster than ours but lenient and terse: it checks
             # neither finiteness nor labels and never names a line.
             matrix, raw_labels = load_svmlight_file(
@@ -76,16 +89,16 @@ def read_libsvm(
             for line in lines:
                 lines.check(line.partition(b"#")[0])
         raise FedatlasError(f"{path}: is not LIBSVM text: {error}") from error
-    if lines.has_queries:
+    if lines.has_queries and not keep:
         log.warning("%s: its queries, 'qid:…', are left out", path)
     matrix = sparse.csr_array(matrix)
     matrix.eliminate_zeros()
-    return Samples.numbered(label, matrix)
+    return Samples.numbered(label, matrix, dict.fromkeys(keep, lines.queries))
 
 
 # Anything but plain numbers: a comment, `nan`, `1_000` or a stray byte.
 _UNUSUAL = re.compile(rb"[^0-9eE+\-.: \t\r\n]")
-_QUERY = re.compile(rb"^(\s*\S+[ \t]+)qid:[0-9]+(?=\s|$)")
+_QUERY = re.compile(rb"^(\s*\S+[ \t]+)qid:([0-9]+)(?=\s|$)")
 _BLANK_IN_PAIR = re.compile(rb":[ \t]+")
 
 
@@ -96,22 +109,29 @@ class _Lines(io.BufferedReader):
     """
 
     def __init__(
-        self, path: Path, features: int, labels: Mapping[Raw, float] | None, first_index: int
+        self,
+        path: Path,
+        features: int,
+        labels: Mapping[Raw, float] | None,
+        first_index: int,
+        keep: Sequence[str] = (),
     ) -> None:
         super().__init__(io.FileIO(path))
         self._path, self._features, self._labels = path, features, labels
         self._first = first_index
         self._number = self._blank = self.samples = 0
-        self.has_queries = False
+        self.has_queries, self._keep = False, keep
+        self.queries: list[int] = []
 
     def __next__(self) -> bytes:
         line = super().__next__()
         self._number += 1
         if self._number == 1:
             line = line.removeprefix(BOM_UTF8)
-        if b"qid:" in line:
-            line, queries = _QUERY.subn(rb"\1", line)
-            self.has_queries |= bool(queries)
+        query = _QUERY.match(line) if b"qid:" in line else None
+        if query:
+            self.has_queries = True
+            line = query[1] + line[query.end() :]
         # As svm-train reads `4: .50`.
         if b": " in line or b":\t" in line:
             line = _BLANK_IN_PAIR.sub(b":", line)
@@ -123,6 +143,12 @@ class _Lines(io.BufferedReader):
             if self._blank:
                 raise FedatlasError(f"{self._path}:{self._blank}: missing label: the line is blank")
             self.samples += 1
+            if self._keep and query is None:
+                raise FedatlasError(
+                    f"{self._path}:{self._number}: lacks the query, 'qid:…', that 'keep' asks for"
+                )
+            if self._keep and query:
+                self.queries.append(int(query[2]))
         elif not unusual:  # a comment on a line of its own is no gap
             self._blank = self._blank or self._number
         return line

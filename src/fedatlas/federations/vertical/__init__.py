@@ -67,6 +67,7 @@ class Vertical(Federation):
     def tiny(cls, partition: Any, hyper_parameters: Mapping[str, Any], sizes: Sizes) -> Tiny:
         """Ask for as many rows as rounds in an epoch: methods refuse fewer."""
         changes = {"samples": None, "test": None, "standardise": False, "seed": 0}
+        changes |= partition.plain
         rows = max(_ROWS, int(hyper_parameters.get("rounds_per_epoch", 1)))
         return Tiny(changes, 1, rows, max(FEW, 2 * partition.parties))
 
