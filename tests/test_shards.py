@@ -337,7 +337,7 @@ def test_slices_come_back_and_can_be_put_together(layout, tmp_path, data):
         for client, own in enumerate(shared[number]):
             start, stop = silo.offsets[client : client + 2]
             for held in (
-                Samples(*(part[start:stop] for part in vars(silo.samples).values())),
+                Samples(*(part[start:stop] for part in list(vars(silo.samples).values())[:3])),
                 from_table(pq.ParquetFile(files[number]).read_row_group(client), len(columns)),
             ):
                 np.testing.assert_array_equal(held.sample_id, own)
