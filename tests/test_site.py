@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 import xarray as xr
+import yaml
 from docutils import nodes
 from docutils.core import publish_doctree
 from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
 from fedatlas.cli import app
+from fedatlas.data.formats import dataset_of
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.evidence import format_outcomes
 from fedatlas.evaluation.verdicts import read_verdicts, verdicts_to_csv, whole_claims
@@ -29,8 +31,9 @@ from fedatlas.pages.repository import (
 )
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.experiment_files import read_experiments
-from fedatlas.schema.models import read_yaml
+from fedatlas.schema.models import read_yaml, validated
 from fedatlas.schema.papers import OURS, PANELS, RAN, load_coverage
+from fedatlas.schema.partitions import OF_CLIENTS, OF_PARTIES, Partition
 from verdict_factory import verdict
 
 ROOT = Path(__file__).parent.parent
@@ -395,3 +398,32 @@ def test_tables_of_short_cells_stay_as_they_are():
     table = stacked("of all runs")
     assert table["classes"] == []
     assert "value:" not in table.astext()
+
+
+def test_the_table_of_partitions_has_every_assignment_and_its_examples_are_sound():
+    text = (ROOT / "docs" / "partitions.md").read_text(encoding="utf-8")
+    clients, parties = (
+        set(re.findall(r"^\| `([a-z_]+)`[^|]* \|", part, re.MULTILINE)) - {"assignment"}
+        for part in text.split("## Columns of parties")
+    )
+    assert (clients, parties) == (set(OF_CLIENTS), set(OF_PARTIES))
+    for table in (OF_CLIENTS, OF_PARTIES):
+        for assignment, keys in table.items():
+            (row,) = re.findall(rf"^\| `{assignment}`[^|]*\|", _part(text, table), re.MULTILINE)
+            assert set(re.findall(r"`([a-z_]+): ", row)) == {*keys[0], *keys[1]}, assignment
+    found = 0
+    for example in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL):
+        for name, said in yaml.safe_load(example).items():
+            if name == "partition":
+                validated(Partition, said, "docs/partitions.md")
+                found += 1
+            elif isinstance(said, dict) and "splits" in said:
+                told = dict.fromkeys(("title", "licence", "citation"), "told")
+                dataset_of(said | told | {"name": name, "homepage": "https://a.org"}, name)
+                found += 1
+    assert found == 7
+
+
+def _part(text: str, table: object) -> str:
+    """The half of the page that speaks of clients, or of parties."""
+    return text.split("## Columns of parties")[table is OF_PARTIES]

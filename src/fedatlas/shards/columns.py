@@ -152,7 +152,11 @@ def _by_correlation(spec: VerticalPartition, beta: float, rows: Features) -> lis
     correlation = rank_correlation(rows if isinstance(rows, np.ndarray) else rows.toarray())
     generator = generator_of(spec, FEATURES)
     least = _searched(correlation, spec.parties, generator, lambda icor: icor)
+    if beta == 0:
+        return least
     most = _searched(correlation, spec.parties, generator, lambda icor: -icor)
+    if beta == 1:
+        return most
     ends = [inter_party_correlation(correlation, blocks) for blocks in (least, most)]
     target = (1 - beta) * ends[0] + beta * ends[1]
     return _searched(
