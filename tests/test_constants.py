@@ -211,6 +211,15 @@ def test_two_runs_that_learnt_nothing_are_not_compared(constant, outcome):
     assert ("no better than that: a, b" in found.evidence) == (outcome == "not testable")
 
 
+@pytest.mark.parametrize(("settled", "outcome"), [(False, "reproduced"), (True, "not testable")])
+def test_what_runs_come_to_in_the_end_is_that_of_runs_which_learnt(settled, outcome):
+    test = {"kind": "order", "first": "a", "second": "b", "relation": "faster"}
+    test |= {"measurement": "objective", "cost": "round", "settled": settled}
+    constants = Constants([ConstantRow(name, "objective", 0.443) for name in "ab"])
+    found = verdict(test, constants=constants, a=flat(0.25), b=flat(0.44))
+    assert found.outcome == outcome
+
+
 @pytest.mark.parametrize(("constant", "outcome"), [(0.7, "reproduced"), (0.95, "not testable")])
 def test_what_is_shown_of_a_run_that_converges_must_be_better_too(constant, outcome):
     """Its objective falls far below that of a constant."""

@@ -283,6 +283,16 @@ def test_several_attackers_are_cases(results):
     assert [finding.case for finding in found][:2] == ["one party alone", "2 colluding parties"]
 
 
+def test_attacks_by_the_same_parties_are_cases_by_their_names(results):
+    rows = [
+        row | {"attack": f"{row['attack']}, {how}", "who": "two parties"}
+        for row in results.leaks[:1]
+        for how in ("once", "twice")
+    ]
+    found = judged(Results({}, {}, leaks=rows), rows[0]["attack"].removesuffix(", once"))
+    assert [finding.case for finding in found] == [row["attack"] for row in rows]
+
+
 def test_an_attack_that_the_audit_lacks_is_named(results):
     with pytest.raises(FedatlasError, match="no attack of the audit begins with 'a guess'"):
         judged(results, "a guess")

@@ -75,6 +75,8 @@ def _decided() -> Iterator[list[str]]:
     residual = f"a factor of {COUNTING_FACTOR:g} of the other law's residual"
     yield ["exponential, polynomial, linear, sublinear", "better", residual]
     yield ["in the end", "the window", f"the last {WINDOW:g} of the budget"]
+    yield ["grows, falls, improves with Q, K or N", "better", "each value against the next one"]
+    yield ["slightly", "better", "as without the word: how little is not judged"]
     yield ["in most of the cases, typically, usually", "of most", "more than half of all cases"]
     yield ["can", "of any", "the best case"]
     yield ["in all cases, always; where nothing is said", "of all", "the worst case"]

@@ -67,16 +67,19 @@ def beside_constant(
     case: CaseOutcome,
     runs: Sequence[tuple[Trace, np.ndarray]],
     measurement: str,
+    *,
+    all_must: bool = False,
 ) -> CaseOutcome:
     """The case, with what the best constant predictor has.
 
     Nothing is reproduced of a run that is no better, and runs none of which is better are not
     compared. runs: traces and losses by seed, first of the run that is claimed to be good.
+    all_must: be better, the others as well: of what runs come to in the end.
     """
     trace, _ = runs[0]
     told = told_constant(results, trace, measurement)
     learnt = [has_learnt(test, results, *run, measurement) for run in runs]
-    if learnt[0]:
+    if all(learnt) or (learnt[0] and not all_must):
         # Of levels it says little: they lie orders of magnitude below.
         shown = "" if unit_of_losses(measurement) == "decades" else told
         return replace(case, evidence=case.evidence + shown)
@@ -84,7 +87,7 @@ def beside_constant(
         own.attrs["run"] for (own, _), ok in zip(runs, learnt, strict=True) if not ok
     )
     evidence = f"{case.evidence}{told}; no better than that: {', '.join(worse)}"
-    if case.outcome != "reproduced" and any(learnt):
+    if case.outcome != "reproduced" and any(learnt) and not all_must:
         return replace(case, evidence=evidence)
     effect = case.effect and replace(case.effect, p=None, needed=None)
     return replace(case, outcome="not testable", evidence=evidence, effect=effect)

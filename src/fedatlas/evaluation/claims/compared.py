@@ -80,7 +80,8 @@ class ComparisonTest(EffectTest):
     levels are means. target: in units of the measurement. stays: whether records after that cost
     must be at the level, too. settled: for claims that name no budget, of whatever length it must
     be: not testable where half of ours or more gives another decided outcome, or where the claim is
-    not reproduced and `first` surely gains, by a factor of 1.05 or more from half of the budget on.
+    not reproduced and `first` surely gains, by a factor of 1.05 or more from half of the budget on,
+    or where a run is no better than a constant predictor.
     shown: of a run that converges what must be better than a constant predictor's, too.
     """
 
@@ -246,7 +247,7 @@ class ComparisonTest(EffectTest):
         case = self.compared(results, traces, names, found, measurement)
         if self.quantity in ("end", "level"):
             runs = list(zip(traces, found.losses, strict=True))
-            case = beside_constant(self, results, case, runs, measurement)
+            case = beside_constant(self, results, case, runs, measurement, all_must=self.settled)
         yield case
 
     def _shown(self, results: Results, trace: Trace, case: CaseOutcome) -> CaseOutcome:
