@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from fedatlas.algorithms import algorithm_class, algorithm_names
 from fedatlas.architectures import architecture_names
 from fedatlas.data.catalogue import Catalogue
+from fedatlas.data.datasets import Dataset
 from fedatlas.errors import FedatlasError, error_context, similar
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.schema.experiments import Experiment
