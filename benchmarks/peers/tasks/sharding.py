@@ -16,7 +16,8 @@ from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.tables import METADATA_KEY, to_table
 from fedatlas.files import canonical_json
 from fedatlas.schema.partitions import HorizontalPartition, Partition, VerticalPartition
-from fedatlas.shards.assignment import feature_blocks, share_out
+from fedatlas.shards.assignment import share_out
+from fedatlas.shards.columns import feature_blocks
 
 PARTIES, ACTIVE = 8, 3
 SCRIPTS = (
