@@ -2,6 +2,15 @@
 
 from fedatlas.pages import SOURCES as EXPLORER_SOURCES
 from fedatlas.pages.scope import digest_of_scope
+from fedatlas.pages.sentences import digest_of_claimed
+
+
+def claimed(wildcards):
+    """What is said of papers' sentences, which pages of verdicts print and count."""
+    try:
+        return digest_of_claimed()
+    except FedatlasError as error:
+        raise WorkflowError(str(error)) from None
 
 
 rule collect_claims:
@@ -14,6 +23,7 @@ rule collect_claims:
     localrule: True
     params:
         **arguments("collect_claims"),
+        claimed=claimed,
     shell:
         STEP
 
@@ -47,6 +57,7 @@ rule write_summary:
             results=RESULTS,
             added_seeds=CONFIG.added_seeds,
         ),
+        claimed=claimed,
         scope=digest_of_scope(PLAN, SELECTED.names),  # long: the summary reads it anew
     shell:
         STEP

@@ -1011,13 +1011,15 @@ def test_hostile_texts_are_shown_as_they_are(open_page, tmp_path):
     attributes = dict.fromkeys(("title", "source", "notes", "dataset"), HOSTILE)
     runs = {"run": (HOSTILE, {"only": trace}), "other": ("{{library}}", {"only": trace})}
     atlas = write_atlas(tmp_path / "atlas", {"ours": {"ours-bad": (attributes, runs)}})
-    texts = dict.fromkeys(("statement", "evidence", "source", "fragile"), HOSTILE)
+    texts = dict.fromkeys(("statement", "evidence", "source", "fragile", "tries"), HOSTILE)
     bad = verdict("ours-bad/claim", **texts, effect=effect(unit=HOSTILE))
     claims = write_claims(tmp_path / "claims.csv", [bad])
     write_page(atlas, [claims], tmp_path / "explorer.html")
     page = open_page(file=tmp_path / "explorer.html")
     assert legend(page) == [HOSTILE, "{{library}}"]
     assert page.inner_text("#claims-frame .evidence") == HOSTILE
+    tried = page.locator("#claims-frame .note", has_text="by configurations tried")
+    assert tried.inner_text() == f"by configurations tried: {HOSTILE}"
     assert page.text_content("#tree .title") == HOSTILE
     page.focus("#legend button")
     assert HOSTILE in page.inner_text("#about")

@@ -137,6 +137,19 @@ def test_an_edited_page_is_written_anew_and_nothing_else(workflow):
     assert workflow.planned() == ["results/explorer", "results/explorer.html"]
 
 
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("sentences", "then FedPAGE with K = 1", "FedPAGE with K = 1"),
+        ("coverage", "[fedpage-fig1a], ran: paper", "[fedpage-fig1a], why: a test, ran: smaller"),
+    ],
+)
+def test_pages_of_verdicts_follow_what_is_said_of_sentences(workflow, file, old, new):
+    workflow.edit(f"config/{file}.yaml", old, new)
+    pages = ["claims.csv", "claims.html", "explorer", "explorer.html", "summary.md"]
+    assert workflow.planned() == [f"results/{page}" for page in pages]
+
+
 def test_a_trace_that_was_damaged_later_stops_the_workflow_by_name(workflow):
     trace = workflow.trace("fedavg")
     trace.write_bytes(trace.read_bytes()[:-1000])

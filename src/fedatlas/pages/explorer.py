@@ -261,6 +261,7 @@ def _told(verdict: Verdict) -> dict[str, Any]:
         "experiment": verdict.claim.split("/", 1)[0],
         **{name: getattr(verdict, name) for name in declared},
         "fragile": verdict.fragile,
+        "tries": verdict.tries,
         "horizon": in_words(verdict.horizon),
         "decides": would_decide(verdict),
         "effect": in_full(verdict.effect) if verdict.effect else "",

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from fedatlas.evaluation.sentences import by_sentence
 from fedatlas.evaluation.verdicts import Verdict
 from fedatlas.extensions import projects
+from fedatlas.files import canonical_json, text_digest
 from fedatlas.plan.places import files_named, shipped_configuration
 from fedatlas.schema.papers import Sentence, load_papers, load_sentences, read_settings
 
@@ -21,6 +22,12 @@ class Claimed(NamedTuple):
 def joined(verdicts: Sequence[Verdict]) -> list[Verdict]:
     """What tallies count: a row for each sentence and setting, or question, and its cases."""
     return by_sentence(verdicts, *claimed())
+
+
+def digest_of_claimed() -> str:
+    """A digest that changes when sentences, or where they were judged, are told otherwise."""
+    sentences = {name: each.model_dump(mode="json") for name, each in claimed().sentences.items()}
+    return text_digest(canonical_json([sentences, claimed().settings]))
 
 
 @cache

@@ -248,6 +248,7 @@ function verdictItem(verdict, about, { marks, keys }) {
     verdict.decides,
     verdict.fragile && `fragile: ${verdict.fragile}`,
     verdict.horizon.includes(",") && `by budget or target: ${verdict.horizon}`,
+    verdict.tries && `by configurations tried: ${verdict.tries}`,
   ].filter(Boolean);
   const outcome = element(
     "div",
