@@ -152,7 +152,7 @@ def test_tuning_with_other_effort_is_told(tmp_path):
     """By records of selections; a run without any has as many points as are there."""
     folder = tmp_path / "all" / "published"
     folder.mkdir(parents=True)
-    shutil.move(published_table(tmp_path, of_parties()) / "ours-a.nc", folder / "ours-a.nc")
+    shutil.move(published_table(tmp_path, of_parties()) / "ours-a.nc.xz", folder / "ours-a.nc.xz")
     mine = one_run(tmp_path / "mine", of_parties(), "new", "mine-a9a")
     record = {"page": {"selected": "only", "tried": 16}}
     write_text(folder / "selections" / "ours-a.json", json.dumps({"runs": record}))

@@ -21,7 +21,7 @@ from atlas_factory import noisy_trace, small_atlas, write_atlas, write_claims
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.evidence import in_full
 from fedatlas.pages.claims_page import to_svg
-from fedatlas.pages.explorer import ColumnStore, six_digits, write_explorer, write_page
+from fedatlas.pages.explorer import ColumnStore, round_digits, write_explorer, write_page
 from fedatlas.store.atlas import open_atlas
 from fedatlas.store.publishing import Publication, publish
 from verdict_factory import effect, every_outcome, verdict
@@ -50,17 +50,17 @@ HOSTILE = (
 @given(st.lists(st.floats(width=32), min_size=1))
 def test_six_significant_digits_are_kept(values):
     given = np.array(values, np.float32)
-    kept = six_digits(given)
+    kept = round_digits(given)
     whole = np.isfinite(given) & (np.abs(given) < 3e38)
     assert np.array_equal(np.isnan(kept), np.isnan(given))
     # Numbers below the smallest normal one have fewer digits to begin with.
     np.testing.assert_allclose(kept[whole], given[whole], rtol=5e-7, atol=1e-44)
-    assert np.array_equal(six_digits(kept), kept, equal_nan=True)
+    assert np.array_equal(round_digits(kept), kept, equal_nan=True)
 
 
 def test_whole_numbers_to_two_million_are_exact():
     numbers = np.r_[0:5000, 2_000_000:2_001_000]
-    assert np.array_equal(six_digits(numbers), numbers)
+    assert np.array_equal(round_digits(numbers), numbers)
 
 
 @given(st.integers(0, 4), st.integers(1, 5), st.integers(1, 6))

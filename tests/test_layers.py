@@ -24,7 +24,7 @@ LAYERS = (
     {"federations"},  # who talks to whom
     {"algorithms"},  # one file per method
     # What a run measured: its file, and those of an experiment in one.
-    {"store.netcdf", "store.trace", "store.experiment"},
+    {"store.netcdf", "store.packed", "store.trace", "store.experiment"},
     {"training"},  # shards to traces
     {"plan"},  # jobs, files and dependencies
     {"evaluation"},  # traces to verdicts

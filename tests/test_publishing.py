@@ -39,7 +39,8 @@ from fedatlas.plan.build import build_plan
 from fedatlas.store import publishing
 from fedatlas.store.compared import AtlasComparison
 from fedatlas.store.crate import read_citation, revision
-from fedatlas.store.publishing import Publication, export_table, publish
+from fedatlas.store.publishing import Publication, publish
+from fedatlas.store.table import export_table
 from fedatlas.store.trace import read_trace, write_trace
 from fedatlas.store.views import kept_records, thinned
 from trace_factory import make_trace
@@ -152,7 +153,7 @@ def test_a_thinned_run_is_near_what_it_was_and_says_so(tmp_path):
     assert found["seed"].to_numpy().tolist() == [0, 1, 2, 3]
     assert found["record"].to_numpy().tolist() == kept["record"].to_numpy().tolist()
     for name in ("gradient_norm", "bytes_up"):
-        np.testing.assert_allclose(found[name], kept[name], rtol=6e-7)
+        np.testing.assert_allclose(found[name], kept[name], rtol=5e-5)
     asked = ("gradient_norm", "bytes", 1e-3)
     whole, thin = (fedatlas.compare(one, *asked).dataset for one in (atlas, thin_one))
     np.testing.assert_allclose(thin["centre"], whole["centre"], rtol=0.02)
@@ -192,7 +193,7 @@ def test_a_folder_holds_traces_verdicts_selections_and_their_checksums(results, 
     folder = tmp_path / "published"
     files = published(results, folder)
     assert [file.relative_to(folder).as_posix() for file in files] == [
-        *(".gitattributes", "README.md", "SHA256SUMS", "demo-a.nc", "demo-b.nc"),
+        *(".gitattributes", "README.md", "SHA256SUMS", "demo-a.nc.xz", "demo-b.nc.xz"),
         *("ro-crate-metadata.json", "selections/demo-a.json", "verdicts.csv"),
     ]
     assert max(file.stat().st_size for file in files) < 1_000_000
@@ -244,7 +245,7 @@ def test_the_crate_describes_every_file(results, tmp_path):
     assert crate.license == "https://spdx.org/licenses/BSD-3-Clause"
     assert crate.datePublished.date() == DAY
     columns = {
-        one["name"]: one.get("unitText") for one in described["demo-a.nc"]["variableMeasured"]
+        one["name"]: one.get("unitText") for one in described["demo-a.nc.xz"]["variableMeasured"]
     }
     assert columns["bytes_up"] == "byte" and columns["gradient_norm"] == "1"
     assert "demo-a" in described["selections/demo-a.json"]["description"]
@@ -316,17 +317,17 @@ def test_who_publishes_is_taken_once_it_is_filled_in(results, tmp_path, monkeypa
 
 def test_large_tables_are_divided_and_too_large_ones_refused(results, tmp_path, monkeypatch):
     published(results, tmp_path / "one", all_points=True)
-    size = (tmp_path / "one" / "demo-a.nc").stat().st_size
+    size = (tmp_path / "one" / "demo-a.nc.xz").stat().st_size
     monkeypatch.setattr(publishing, "MOST_BYTES", size - 1)
     published(results, tmp_path / "small", all_points=True)
-    parts = sorted(file.name for file in (tmp_path / "small").glob("*.nc"))
-    assert parts == ["demo-a-part1.nc", "demo-a-part2.nc", "demo-b.nc"]
+    parts = sorted(file.name for file in (tmp_path / "small").glob("*.nc.xz"))
+    assert parts == ["demo-a-part1.nc.xz", "demo-a-part2.nc.xz", "demo-b.nc.xz"]
     atlas = fedatlas.open_atlas(tmp_path / "small")
     assert len(atlas.runs()) == 3
     monkeypatch.setattr(publishing, "MOST_BYTES", 2_000)
     with pytest.raises(FedatlasError, match=r"demo-a.*more than 2000; keep fewer \(--records\)"):
         published(results, tmp_path / "small")
-    assert len(list((tmp_path / "small").glob("*.nc"))) == 3  # as it was
+    assert len(list((tmp_path / "small").glob("*.nc.xz"))) == 3  # as it was
 
 
 def as_found(folder: Path) -> dict[str, bytes | None]:
@@ -349,7 +350,7 @@ def keep_notes(folder: Path) -> None:
         (lambda folder: write_text(folder / "README.md", "mine"), r"README\.md is not as"),
         (
             lambda folder: (folder / "SHA256SUMS").unlink(),
-            r"\.gitattributes, README\.md, demo-a\.nc and 4 more is not as",
+            r"\.gitattributes, README\.md, demo-a\.nc\.xz and 4 more is not as",
         ),
         # It might be anyone's, though its checksums are right.
         (
@@ -380,7 +381,7 @@ def test_a_folder_that_changes_while_another_is_written_stays(results, tmp_path,
     monkeypatch.setattr(publishing, "write_sums", meanwhile)
     with pytest.raises(FedatlasError, match="notes/plan"):
         published(results, folder)
-    assert (folder / "notes" / "plan.md").exists() and (folder / "demo-a.nc").exists()
+    assert (folder / "notes" / "plan.md").exists() and (folder / "demo-a.nc.xz").exists()
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
@@ -389,7 +390,7 @@ def test_a_link_to_a_published_folder_stays_a_link(results, tmp_path):
     (tmp_path / "newest").symlink_to("release-1")
     published(results, tmp_path / "newest", experiments=["demo-b"])
     assert (tmp_path / "newest").is_symlink()
-    assert [file.name for file in (tmp_path / "release-1").glob("*.nc")] == ["demo-b.nc"]
+    assert [file.name for file in (tmp_path / "release-1").glob("*.nc.xz")] == ["demo-b.nc.xz"]
 
 
 def test_a_damaged_list_of_checksums_is_refused(results, tmp_path):
@@ -400,22 +401,22 @@ def test_a_damaged_list_of_checksums_is_refused(results, tmp_path):
 
     def refused(content: list[str], said: str, *opened: Path) -> None:
         sums.write_text("".join(content), encoding="utf-8")
-        for path in opened or (folder, folder.parent, folder / "demo-a.nc"):
+        for path in opened or (folder, folder.parent, folder / "demo-a.nc.xz"):
             with pytest.raises(FedatlasError, match=rf"published/SHA256SUMS{said}"):
                 fedatlas.open_atlas(path)
 
-    place = next(n for n, line in enumerate(lines) if "demo-a.nc" in line)
-    refused([*lines[:place], *lines[place + 1 :]], r": has no line for demo-a\.nc")
+    place = next(n for n, line in enumerate(lines) if "demo-a.nc.xz" in line)
+    refused([*lines[:place], *lines[place + 1 :]], r": has no line for demo-a\.nc\.xz")
     refused(["hello\n"], ", line 1: is no checksum and name of a file: 'hello'")
     refused([*lines[:2], "\n", *lines[2:]], ", line 3: is no checksum")
     refused([], ": has no line for demo-a")
     gone = [*lines, f"{'0' * 64}  gone.nc\n"]
     refused(gone, f", line {len(gone)}: lists gone.nc, which is", folder, folder.parent)
-    fedatlas.open_atlas(folder / "demo-a.nc")  # alone, as it was fetched alone
-    for file in folder.glob("*.nc"):
+    fedatlas.open_atlas(folder / "demo-a.nc.xz")  # alone, as it was fetched alone
+    for file in folder.glob("*.nc.xz"):
         file.unlink()
     published(results, tmp_path / "all" / "second", experiments=["demo-b"])
-    refused(lines, f", line {place + 1}: lists demo-a.nc, which is", folder.parent)
+    refused(lines, f", line {place + 1}: lists demo-a.nc.xz, which is", folder.parent)
 
 
 def test_the_explorer_refuses_changed_verdicts_of_a_published_folder(results, tmp_path):
@@ -441,8 +442,8 @@ def test_a_folder_of_published_folders_is_one_atlas(results, tmp_path):
         xr.testing.assert_identical(*(each.dataset(place).load() for each in (both, one)))
     found = fedatlas.compare(tmp_path / "all", "gradient_norm", "bytes", 0.5)
     assert found.dataset["experiment"].to_numpy().tolist() == ["demo-a", "demo-b"]
-    shutil.copy(tmp_path / "all/first/demo-a.nc", tmp_path / "all/second/demo-b.nc")
-    with pytest.raises(FedatlasError, match=r"second/demo-b\.nc: its SHA-256 is"):
+    shutil.copy(tmp_path / "all/first/demo-a.nc.xz", tmp_path / "all/second/demo-b.nc.xz")
+    with pytest.raises(FedatlasError, match=r"second/demo-b\.nc\.xz: its SHA-256 is"):
         fedatlas.open_atlas(tmp_path / "all")
 
 
@@ -460,11 +461,11 @@ def test_a_published_run_stands_beside_ours_with_costs_by_hand(tmp_path):
     found = fedatlas.compare(mine, "gradient_norm", ["round", "bytes"], target, against=theirs_now)
     data = found.dataset
     assert data["origin"].to_numpy().tolist() == ["ours", "published"]
-    np.testing.assert_allclose(data["centre"].sel(cost="round"), [5, 10], rtol=1e-5)
+    np.testing.assert_allclose(data["centre"].sel(cost="round"), [5, 10], rtol=5e-5)
     # A round sends 1000 bytes.
-    np.testing.assert_allclose(data["centre"].sel(cost="bytes"), [5e3, 1e4], rtol=1e-5)
+    np.testing.assert_allclose(data["centre"].sel(cost="bytes"), [5e3, 1e4], rtol=5e-5)
     for name in ("final", "final_median", "final_lowest", "final_highest"):
-        np.testing.assert_allclose(data[name], [0.01, 0.01], rtol=1e-5)
+        np.testing.assert_allclose(data[name], [0.01, 0.01], rtol=5e-5)
     assert found.table().index.tolist() == ["mine-a9a: NEW", "ours-a: PAGE (published)"]
     told = "\n".join(data.attrs["notes"])
     assert "ours-a/page: published by code cccccccccccc; its specification is of another" in told

@@ -1,6 +1,7 @@
 """Verdicts follow from what is published: points, records and studies that they look at."""
 
 import json
+import lzma
 import shutil
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from fedatlas.evaluation.verdicts import judge_claims, read_verdicts
 from fedatlas.files import canonical_json, write_text
 from fedatlas.plan.build import build_plan
 from fedatlas.plan.results import selection_spec
+from fedatlas.store import publishing
+from fedatlas.store.experiment import Experiment
 from fedatlas.store.netcdf import write_sums
 from fedatlas.store.trace import write_trace
 
@@ -113,7 +116,7 @@ def test_a_step_judges_published_files_as_it_judged_the_results(judged):
     """Without what published them: the step of the workflow reads them as those of results."""
     command("publish", "results", "out", "--records", 20)
     claims = build_plan(Path("config")).experiments["demo-small"].claims
-    published = Path("out/demo-small.nc"), Path("out/selections/demo-small.json")
+    published = Path("out/demo-small.nc.xz"), Path("out/selections/demo-small.json")
     judge_claims("demo-small", "fedpage", list(claims), False, *published, Path("again.csv"))
     kept, again = read_verdicts(judged / "claims.csv"), read_verdicts(Path("again.csv"))
     assert len(kept) == 4 and {one.outcome for one in kept} == {"reproduced"}
@@ -181,6 +184,33 @@ def test_a_claim_by_step_does_not_follow_from_chosen_points(judged):
     told = command("verify", "out", status=1)
     assert "demo-small/by-step (3 rows): 2 of 4 configurations are there" in told
     assert "demo-small/tuned: records are thinned; " in told
+
+
+def test_digits_are_left_out_only_as_far_as_verdicts_follow(judged, monkeypatch):
+    """Rounded to powers of two, no lead is what it was."""
+    monkeypatch.setattr(publishing, "DIGITS", (0, 6))
+    command("publish", "results", "out", "--records", 20)
+    (said,) = {one.heading.thinned for one in map(Experiment, Path("out").glob("*.nc.xz"))}
+    assert "with 6 significant digits" in said
+    assert "4 of 4 verdicts follow" in command("verify", "out")
+
+
+def test_folders_from_before_verdicts_had_to_follow_are_told_apart(judged):
+    """Their files are not packed."""
+    kept = judged / "claims.csv"
+    text = kept.read_text(encoding="utf-8")
+    kept.unlink()
+    command("publish", "results", "out", "--records", 20)
+    for file in Path("out").glob("*.nc.xz"):
+        file.with_suffix("").write_bytes(lzma.decompress(file.read_bytes()))
+        file.unlink()
+    write_text(Path("out/verdicts.csv"), text)
+    write_sums(Path("out"))
+    assert len(fedatlas.open_atlas("out").runs()) == 3
+    told = command("verify", "out")
+    assert told == (
+        "out: 0 of 4 verdicts follow from what is published; it was published before they had to\n"
+    )
 
 
 def test_verdicts_that_do_not_follow_from_the_results_are_not_published(judged):

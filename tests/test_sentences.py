@@ -182,7 +182,7 @@ def test_that_any_kept_case_is_reproduced_pays_for_asking_all(tmp_path, p, expec
 
 
 def test_the_page_prints_a_sentence_once_with_our_readings_below(monkeypatch):
-    monkeypatch.setattr("fedatlas.pages.sentences.claimed", lambda: (SENTENCES, {}))
+    monkeypatch.setattr("fedatlas.evaluation.sentences.claimed", lambda: (SENTENCES, {}))
     rows = [*claimed("a", "demo/1/s1", ["reproduced"]), *claimed("b", "demo/1/s1", ["undecided"])]
     page = verdicts_to_html(rows)
     assert page.count("“It is faster.”") == 1

@@ -191,7 +191,7 @@ def _verify_verdicts(published: Path, config: Path, as_json: bool) -> None:
     else:
         for line in rejudging.told(found):
             say(line)
-    raise typer.Exit(int(any(one.why for one in found)))
+    raise typer.Exit(int(any(one.fails for one in found)))
 
 
 def diff(

@@ -34,7 +34,8 @@ def export(
 ) -> None:
     """Write traces as one table, a row for each run, seed and record."""
     from fedatlas.store.atlas import open_marked
-    from fedatlas.store.publishing import export_table, stale_points
+    from fedatlas.store.publishing import stale_points
+    from fedatlas.store.table import export_table
 
     if output.suffix != ".parquet":
         raise FedatlasError(f"{output}: must end in .parquet, the format that is written")

@@ -192,9 +192,9 @@ def _numbers(values: Sequence[float]) -> str:
 
 def read_budgets(path: Path) -> xr.Dataset:
     """Read a file of privacy budgets; FedatlasError names a damaged or foreign one."""
-    from fedatlas.store.netcdf import read_netcdf  # loads xarray, which plans do without
+    from fedatlas.store.packed import read_file  # loads xarray, which plans do without
 
-    return read_netcdf(path, BUDGETS_FORMAT, "a file of budgets")
+    return read_file(path, BUDGETS_FORMAT, "a file of budgets")
 
 
 def budgets_of(budgets: xr.Dataset, run: str) -> list[xr.Dataset]:

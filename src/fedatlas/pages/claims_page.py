@@ -16,6 +16,7 @@ from pathlib import Path
 
 from fedatlas.evaluation.evidence import MARKS, capital, in_full, in_short
 from fedatlas.evaluation.horizon import from_text, in_words
+from fedatlas.evaluation.sentences import joined
 from fedatlas.evaluation.verdicts import (
     CORRECTION,
     Verdict,
@@ -31,7 +32,6 @@ from fedatlas.evaluation.verdicts import (
     would_decide,
 )
 from fedatlas.files import write_text
-from fedatlas.pages.sentences import joined
 from fedatlas.schema.claims import OUTCOMES, Effect
 
 log = logging.getLogger(__name__)

@@ -55,7 +55,7 @@ from fedatlas.schema.quantities import COSTS, MEASUREMENTS, choice_label
 from fedatlas.store.atlas import Atlas, as_atlas, open_marked
 from fedatlas.store.netcdf import check_sums
 from fedatlas.store.trace import judged
-from fedatlas.store.views import six_digits
+from fedatlas.store.views import round_digits
 
 # Costs that a reader may choose, in the order of the list; rounds stand for exchanges.
 _SHOWN_COSTS = ("round", "bytes", *(name for name in COSTS if name != "round"))
@@ -171,7 +171,7 @@ class ColumnStore:
         if len(values) > 1 and all(np.array_equal(values[0], row, True) for row in values[1:]):
             values = values[:1]
         place = [self._length, len(values)]
-        self._parts.append(six_digits(values).ravel())
+        self._parts.append(round_digits(values).ravel())
         self._length += values.size
         return place
 

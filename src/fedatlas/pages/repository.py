@@ -23,7 +23,7 @@ from fedatlas.schema.claims import CaseOutcome, Claim, Effect, Outcome
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.papers import SETTINGS, Coverage, Paper, Sentence
 from fedatlas.schema.quantities import COSTS, MEASUREMENTS
-from fedatlas.store.publishing import KEYS
+from fedatlas.store.table import KEYS
 
 #: Between these lines README.md has the table of what ran.
 MARKS = (
@@ -253,8 +253,10 @@ one machine; all else, given the versions in the file, is the same on every run 
 """
 _LIMITS = """
 Files made by `publish` without `--whole` are lossy, and say so in their metadata under `thinned`:
-at most so many records of each trace, in six significant digits. Digests tell which code and which
-data made a trace; `values_digest` is that of the values as measured, before records were thinned.
+at most so many records of each trace, in as many significant digits as verdicts need, and without
+seeds that chose among points of grids.
+Digests tell which code and which data made a trace; `values_digest` is that of the values as
+measured, before records were thinned.
 Seeds marked `tuning` chose a grid point: leave them out when you judge.
 """
 _LICENCES = """

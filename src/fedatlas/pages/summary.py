@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.evidence import MARKS, capital, format_outcomes, in_short
+from fedatlas.evaluation.sentences import joined
 from fedatlas.evaluation.tables import read_rows
 from fedatlas.evaluation.tuning import told_of
 from fedatlas.evaluation.verdicts import (
@@ -28,7 +29,6 @@ from fedatlas.files import write_text
 from fedatlas.markdown import code, counted, item, link, paragraph, prose, table, text
 from fedatlas.pages.numbers import PublishedNumber, cost_tables, published_numbers
 from fedatlas.pages.scope import PaperScope, SelectedExperiment, read_scope
-from fedatlas.pages.sentences import joined
 from fedatlas.plan.build import build_plan
 from fedatlas.plan.places import shipped_configuration
 from fedatlas.schema.claims import OUTCOMES

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedatlas.evaluation.evidence import format_needed, format_outcomes, in_short
+from fedatlas.evaluation.sentences import joined
 from fedatlas.evaluation.tables import read_rows
 from fedatlas.evaluation.verdicts import (
     QUESTIONS,
@@ -22,7 +23,6 @@ from fedatlas.evaluation.verdicts import (
     tally,
     whole_claims,
 )
-from fedatlas.pages.sentences import joined
 from fedatlas.plain_text import cell, say_on
 from fedatlas.plan.build import group_of
 from fedatlas.schema.claims import Effect

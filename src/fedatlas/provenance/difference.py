@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import netCDF4
 import numpy as np
 import xarray as xr
 from rich.box import SIMPLE_HEAD
@@ -20,7 +19,8 @@ from fedatlas.plain_text import cell, say_on
 from fedatlas.provenance.expected import attributes_of, differing, trace_name
 from fedatlas.store.experiment import FORMAT as EXPERIMENT_FORMAT
 from fedatlas.store.experiment import Experiment
-from fedatlas.store.netcdf import check_seal, readable
+from fedatlas.store.netcdf import readable
+from fedatlas.store.packed import open_any
 from fedatlas.store.trace import read_trace
 
 # Traces below a results folder, a folder of experiments, and an experiment's folder.
@@ -206,8 +206,7 @@ def _index(path: Path, found: TraceDiff) -> dict[str, _Stored]:
 
 def _stored_in(file: Path) -> dict[str, _Stored]:
     """The trace that a file is, or all of an experiment."""
-    check_seal(file)
-    with readable(file, Exception), netCDF4.Dataset(file) as content:
+    with readable(file, Exception), open_any(file) as content:
         found = getattr(content, "format", None)
     if found != EXPERIMENT_FORMAT:
         return {trace_name(read_trace(file).attrs): _Stored(str(file), partial(read_trace, file))}

@@ -16,7 +16,7 @@ from fedatlas.plan.build import Plan, build_plan
 from fedatlas.plan.places import shipped_configuration
 from fedatlas.provenance.expected import why_stale
 from fedatlas.schema.config import Names, is_named, listed
-from fedatlas.store.experiment import SUFFIX, TRACES, Experiment
+from fedatlas.store.experiment import PUBLISHED, SUFFIXES, TRACES, Experiment
 from fedatlas.store.netcdf import SUMS, check_sums
 from fedatlas.store.trace import judged
 from fedatlas.store.views import with_costs
@@ -254,15 +254,19 @@ def _published(path: Path) -> list[Path]:
     """Files of a published folder, or of all such folders in it, as their lists say."""
     if (path / TRACES).is_file():
         return [path / TRACES]
-    pattern = f"[!.]*{SUFFIX}"
-    files = sorted(path.glob(pattern)) or sorted(path.glob(f"*/{pattern}"))
+    names = [f"[!.]*{suffix}" for suffix in SUFFIXES]
+    files = sorted(file for name in names for file in path.glob(name)) or sorted(
+        file for name in names for file in path.glob(f"*/{name}")
+    )
     listed_in = {sums.parent for sums in (*path.glob(SUMS), *path.glob(f"*/{SUMS}"))}
     for folder in sorted(listed_in.union(file.parent for file in files)):
-        check_sums(folder, [file for file in files if file.parent == folder], SUFFIX)
+        own = [file for file in files if file.parent == folder]
+        for suffix in SUFFIXES:
+            check_sums(folder, [file for file in own if file.name.endswith(suffix)], suffix)
     if not files:
         raise FedatlasError(
             f"{path}: holds no runs: neither results (experiments/) nor published files "
-            f"(*{SUFFIX}), here or in a folder of it"
+            f"(*{PUBLISHED}), here or in a folder of it"
         )
     return files
 

@@ -14,17 +14,19 @@ from fedatlas import __version__
 from fedatlas.errors import FedatlasError
 from fedatlas.files import file_digest
 from fedatlas.schema.models import read_json, read_yaml
-from fedatlas.store.experiment import SUFFIX, Experiment
+from fedatlas.store.experiment import PUBLISHED, Experiment
 from fedatlas.store.netcdf import SUMS
+from fedatlas.store.packed import PACKED
 from fedatlas.store.trace import NUMBERS
 
 _NAME = "ro-crate-metadata.json"
 _PROGRAM = "#fedatlas"
 # By suffix: media type and what such a file holds.
 _KINDS = {
-    SUFFIX: (
-        "application/x-netcdf",
-        "traces: costs and measurements of runs, over point, seed and record",
+    PACKED: (
+        "application/x-xz",
+        "traces, netCDF-4 packed by xz: costs and measurements of runs, over point, seed and "
+        "record",
     ),
     ".csv": ("text/csv", "verdicts: a row for each claim of a paper, and for each of its cases"),
     ".json": (
@@ -67,7 +69,7 @@ def describe_folder(
             "sha256": file_digest(file),
         }
         entity = crate.add_file(file, file.relative_to(folder).as_posix(), properties=about)
-        if file.suffix == SUFFIX and file.parent == folder:
+        if file.name.endswith(PUBLISHED) and file.parent == folder:
             entity["variableMeasured"] = [_column(crate, name) for name in _numbers(file)]
     sums = {"description": "SHA-256 of every other file", "encodingFormat": "text/plain"}
     crate.add_file(folder / SUMS, SUMS, properties={"name": SUMS} | sums)

@@ -23,12 +23,15 @@ from fedatlas.files import canonical_json
 from fedatlas.schema.models import Model, validated
 from fedatlas.schema.quantities import COSTS
 from fedatlas.schema.runs import flat
-from fedatlas.store.netcdf import open_netcdf, read_netcdf, readable, write_netcdf
+from fedatlas.store.netcdf import readable
+from fedatlas.store.packed import PACKED, open_file, read_file, write_file
 from fedatlas.store.trace import NUMBERS, about, build_trace, judged
 
 FORMAT = "fedatlas experiment 1"
 #: The file of an experiment in a results folder, and how published ones end.
-TRACES, SUFFIX = "traces.nc", ".nc"
+TRACES, PUBLISHED = "traces.nc", f".nc{PACKED}"
+#: Folders that were published before have files that are not packed.
+SUFFIXES = (PUBLISHED, ".nc")
 _CUBE = ("point", "seed", "record")
 # HDF5 takes 3 kB to say where the pieces of a packed variable lie.
 _LEAST_PACKED_BYTES = 3000
@@ -175,9 +178,12 @@ def _positions(
 
 
 def write_experiment(joined: xr.Dataset, path: Path) -> None:
-    """Write what `join_traces` joined, packed, whole or not at all."""
+    """Write what `join_traces` joined, packed, whole or not at all.
+
+    Variables are packed one by one, or if the file's name ends in .xz, the whole file.
+    """
     encoding: dict[Any, dict[str, Any]] = {}
-    for name, variable in joined.variables.items():
+    for name, variable in joined.variables.items() if path.suffix != PACKED else ():
         size, own = variable.nbytes, encoding.setdefault(name, {})
         if variable.dtype.kind == "U":
             size = sum(len(text.encode()) for text in variable.to_numpy().ravel())
@@ -192,13 +198,13 @@ def write_experiment(joined: xr.Dataset, path: Path) -> None:
     joined = joined.copy()
     for variable in joined.variables.values():
         variable.encoding["coordinates"] = None  # the file lists them once
-    write_netcdf(joined, path, encoding)
+    write_file(joined, path, encoding)
 
 
 @lru_cache(maxsize=4)
 def _loaded(path: Path, changed: int) -> xr.Dataset:
     """All values of a file as it was at this time."""
-    return read_netcdf(path, FORMAT, "an experiment's runs")
+    return read_file(path, FORMAT, "an experiment's runs")
 
 
 class Experiment:
@@ -216,7 +222,7 @@ class Experiment:
         self.points: dict[str, dict[str, PointHeading]] = {}
         self._places: dict[tuple[str, str], int] = {}
         names = list(PointHeading.model_fields)
-        with open_netcdf(path, FORMAT, "an experiment's runs") as file, readable(path, Exception):
+        with open_file(path, FORMAT, "an experiment's runs") as file, readable(path, Exception):
             declared = {name: getattr(file, name) for name in ExperimentHeading.model_fields}
             columns = [np.asarray(file[name][...]).tolist() for name in names]
             self._status = np.asarray(file["status"][...])

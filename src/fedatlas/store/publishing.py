@@ -1,43 +1,41 @@
-"""Runs for others: a published folder, and one Parquet table.
+"""Runs for others: a published folder.
 
 The folder holds traces, verdicts, selections, checksums and RO-Crate metadata. `open_atlas` opens
-it, and `compare` puts it beside other runs. A repository takes it with records thinned, a release
-or an archive whole. The table has a row for each run, seed and record; costs and measurements are
-columns, empty where a run does not count or measure them and NaN after a divergence.
+it, and `compare` puts it beside other runs. A repository takes it with fewer records and digits, a
+release or an archive whole.
 """
 
-import json
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import xarray as xr
 
 from fedatlas import __version__
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.sentences import joined
 from fedatlas.evaluation.tables import read_budgets
 from fedatlas.evaluation.verdicts import verdict_summary, verdicts_to_csv
-from fedatlas.files import canonical_json, write_atomically, write_text
+from fedatlas.files import canonical_json, write_text
 from fedatlas.markdown import counted, paragraph, text
 from fedatlas.schema.config import Names, is_named, listed
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.models import read_json
+from fedatlas.schema.quantities import COSTS
 from fedatlas.store.atlas import Atlas
 from fedatlas.store.crate import describe_folder, is_published
 from fedatlas.store.experiment import (
-    SUFFIX,
+    PUBLISHED,
     ExperimentHeading,
     StoredPoint,
     join_traces,
     write_experiment,
 )
-from fedatlas.store.netcdf import SUMS, not_vouched_for, write_netcdf, write_sums
+from fedatlas.store.netcdf import SUMS, not_vouched_for, write_sums
+from fedatlas.store.packed import PACKED, write_file
 from fedatlas.store.rejudging import (
     SELECTIONS,
     STUDIED,
@@ -46,23 +44,34 @@ from fedatlas.store.rejudging import (
     Row,
     kept_in_results,
 )
-from fedatlas.store.trace import NUMBERS
-from fedatlas.store.views import THINNED, six_digits, thinned
+from fedatlas.store.trace import NUMBERS, judged
+from fedatlas.store.views import THINNED, round_digits, thinned
 
 #: Of a file of thinned traces, so that a repository can hold it.
 MOST_BYTES = 1_000_000
+#: Significant digits of measurements in thinned traces: more only where verdicts need them.
+DIGITS = (3, 4, 6)
+# Costs have more: they pack well. Of times that were measured the second digit is chance.
+_DIGITS_OF_COSTS = dict.fromkeys(COSTS, 4) | {"wall_time": 2, "elapsed_time": 2}
+
+
+class Detail(NamedTuple):
+    """How much of runs is published: records of each trace, digits of each measurement."""
+
+    records: int
+    digits: int
 
 
 @dataclass(frozen=True)
 class Publication:
     """What is published, and how.
 
-    licences: of data sets, by name. records: kept of each trace, None for all; where a verdict
-    needs more, its experiment has more. all_points: of grids, not only the selected ones and those
-    that claims or figures look at. experiments: names or patterns, all by default. citation:
-    what a CITATION.cff states, whose title, licence and authors are taken. commit: of the
-    repository that publishes; see `revision`. published: the day. stale: whether stale runs are
-    published as well, marked.
+    licences: of data sets, by name. records: kept of each trace, None for all in full precision;
+    where a verdict needs more, its experiment has more. all_points: of grids, not only the selected
+    ones and those that claims or figures look at. experiments: names or patterns, all by default.
+    citation: what a CITATION.cff states, whose title, licence and authors are taken. commit: of
+    the repository that publishes; see `revision`. published: the day. stale: whether stale runs
+    are published as well, marked.
     """
 
     licences: Mapping[str, str]
@@ -104,8 +113,9 @@ def publish(
         folder.mkdir()
         kept = list(kept_in_results(experiments, known, publication.takes))
         traces = sum(_write_traces(atlas, folder, publication, kept))
-        judged = _write_verdicts(experiments, folder, publication, kept)
-        about = _about(traces, judged, publication)
+        outcomes = _write_verdicts(experiments, folder, publication, kept)
+        example = min(folder.glob(f"*{PUBLISHED}")).name
+        about = _about(traces, outcomes, publication, example)
         write_text(folder / "README.md", about)
         write_text(folder / ".gitattributes", "* -text\n")
         describe_folder(folder, publication.citation, publication.published, publication.commit)
@@ -169,9 +179,11 @@ def _write_traces(
     if not publication.stale:
         _require_fresh(atlas, [place for places in by_experiment.values() for place in places])
     for experiment, places in by_experiment.items():
-        file = folder / f"{experiment.partition('/')[2]}{SUFFIX}"
-        _write_as_judged(atlas, places, file, publication, looking.get(experiment, ()))
+        file = folder / f"{experiment.partition('/')[2]}{PUBLISHED}"
+        _write_as_judged(atlas, places, file, publication, looking.pop(experiment, ()))
         yield len(places)
+    for one in (one for others in looking.values() for one in others):  # about studies alone
+        _write_as_judged(atlas, [], folder / f"{one.name}{PUBLISHED}", publication, [one])
 
 
 def _checked(kept: Kept, why: Mapping[Row, str], publication: Publication) -> Kept:
@@ -195,23 +207,28 @@ def _write_as_judged(
     publication: Publication,
     kept: Sequence[Kept],
 ) -> None:
-    """One file or parts of it, with as many records as verdicts need to follow from it."""
-    most = max(atlas.dataset(place).sizes["record"] for place in places)
-    for records in _numbers_of_records(publication.records, most):
-        files = list(_write_parts(atlas, places, file, replace(publication, records=records)))
-        written = Atlas(file.parent, files)
-        if records is None or not any(one.differences(one.runs(written)) for one in kept):
-            return
+    """One file or parts of it, and studies, in as much detail as verdicts need to follow from it.
+
+    places: of points, of which there may be none. kept: verdicts that look at these.
+    """
+    files: list[Path] = []
+
+    def written(detail: Detail | None) -> bool:
+        """Whether verdicts follow from what is in the files now."""
         for part in files:
             part.unlink()
+        files[:] = _write_parts(atlas, places, file, publication, detail) if places else []
+        published = [_with_studies(one, file.parent, detail) for one in kept]
+        runs = Atlas(file.parent, files)
+        return not any(one.differences(one.runs(runs)) for one in published)
 
-
-def _numbers_of_records(records: int | None, most: int) -> Iterator[int | None]:
-    """Ever more records, at last all of them in full precision."""
-    while records is not None:
-        yield records
-        records = min(2 * records, most) if records < most else None
-    yield None
+    most = max((atlas.dataset(place).sizes["record"] for place in places), default=0)
+    records, digits = publication.records, DIGITS[0]
+    if records is None or not any(written(Detail(most, digits := more)) for more in DIGITS):
+        written(None)
+        return
+    while not written(Detail(min(records, most), digits)):
+        records *= 2
 
 
 def _require_fresh(atlas: Atlas, places: Sequence[str]) -> None:
@@ -234,36 +251,41 @@ def stale_points(atlas: Atlas, places: Sequence[str]) -> list[str]:
 
 
 def _write_parts(
-    atlas: Atlas, places: Sequence[str], file: Path, publication: Publication
+    atlas: Atlas,
+    places: Sequence[str],
+    file: Path,
+    publication: Publication,
+    detail: Detail | None,
 ) -> Iterator[Path]:
     """One file, or halves of it as long as it is larger than a repository takes."""
-    write_experiment(_published(atlas, places, publication), file)
+    write_experiment(_published(atlas, places, publication, detail), file)
     size = file.stat().st_size
-    if publication.records is None or size <= MOST_BYTES:
+    if detail is None or size <= MOST_BYTES:
         yield file
         return
     if len(places) == 1:
         raise FedatlasError(
-            f"{places[0]}: takes {size} bytes with {publication.records} records, more than "
+            f"{places[0]}: takes {size} bytes with {detail.records} records, more than "
             f"{MOST_BYTES}; keep fewer (--records)"
         )
     file.unlink()
     half = len(places) // 2
     for number, part in enumerate((places[:half], places[half:]), start=1):
-        yield from _write_parts(
-            atlas, part, file.with_name(f"{file.stem}-part{number}{SUFFIX}"), publication
-        )
+        name = f"{file.name.removesuffix(PUBLISHED)}-part{number}{PUBLISHED}"
+        yield from _write_parts(atlas, part, file.with_name(name), publication, detail)
 
 
-def _published(atlas: Atlas, places: Sequence[str], publication: Publication) -> xr.Dataset:
+def _published(
+    atlas: Atlas, places: Sequence[str], publication: Publication, detail: Detail | None
+) -> xr.Dataset:
     """The traces at these places, of one experiment; thinned and rounded unless whole."""
     paper, experiment, *_ = places[0].split("/")
     declared = atlas.attributes(f"{paper}/{experiment}")
-    records, dataset = publication.records, str(declared["dataset"])
+    dataset = str(declared["dataset"])
     heading = ExperimentHeading(
         paper=paper,
         experiment=experiment,
-        thinned="" if records is None else THINNED.format(records=records),
+        thinned="" if detail is None else THINNED.format(**detail._asdict()),
         **declared | {"licence": publication.licences.get(dataset, "not in the catalogue")},
     )
     points = []
@@ -272,17 +294,23 @@ def _published(atlas: Atlas, places: Sequence[str], publication: Publication) ->
         own, trace = atlas.attributes(run), atlas.dataset(place).compute()
         points.append(
             StoredPoint(
-                trace if records is None else thinned(trace, records),
+                trace if detail is None else thinned(judged(trace), detail.records),
                 own["title"],
                 own["selected"] == point,
                 atlas.why_stale(place),
             )
         )
-    joined = join_traces(heading, points)
-    if records is not None:
-        for name in NUMBERS.keys() & joined.variables.keys():
-            joined[name] = joined[name].copy(data=six_digits(joined[name].to_numpy()))
-    return joined
+    runs = join_traces(heading, points)
+    return runs if detail is None else _rounded(runs, NUMBERS.keys(), detail.digits)
+
+
+def _rounded(dataset: xr.Dataset, names: Iterable[str], digits: int) -> xr.Dataset:
+    """The data set, of these names with so many significant digits, but costs with their own."""
+    rounded = dataset.drop_encoding()
+    for name in set(names).intersection(map(str, dataset.variables)):
+        own = _DIGITS_OF_COSTS.get(name, digits)
+        rounded[name] = dataset[name].copy(data=round_digits(dataset[name].to_numpy(), own))
+    return rounded
 
 
 def _write_verdicts(
@@ -294,40 +322,53 @@ def _write_verdicts(
             record = canonical_json(read_json(file))
             write_text(folder / SELECTIONS / f"{file.parent.name}.json", record + "\n")
     for one in kept:
-        for file in one.studies.values():
-            _write_study(file, folder / STUDIED / one.name / file.name)
+        if not (folder / STUDIED / one.name).exists():  # as no run that is published decides on it
+            _with_studies(one, folder, None)
     verdicts = [verdict for one in kept for verdict in one.verdicts]
     write_text(folder / VERDICTS, verdicts_to_csv(verdicts))
-    return verdict_summary(verdicts)
+    return verdict_summary(joined(verdicts), "sentences")
 
 
-def _write_study(file: Path, output: Path) -> None:
-    """A study's file as it is; budgets are packed."""
-    if file.suffix != SUFFIX:
-        write_text(output, file.read_text(encoding="utf-8"))
-        return
+def _with_studies(kept: Kept, folder: Path, detail: Detail | None) -> Kept:
+    """Write what verdicts are about besides runs into a published folder; they follow from that."""
+    written = {}
+    for name, file in kept.studies.items():
+        own = folder / STUDIED / kept.name / file.name
+        if file.suffix == ".nc":
+            own = own.with_name(own.name + PACKED)
+            own.parent.mkdir(parents=True, exist_ok=True)
+            write_file(_study(file, detail), own)
+        else:
+            write_text(own, file.read_text(encoding="utf-8"))
+        written[name] = own
+    return replace(kept, studies=written)
+
+
+def _study(file: Path, detail: Detail | None) -> xr.Dataset:
+    """Budgets, rounded unless whole."""
     budgets = read_budgets(file)
-    packed = {"zlib": True, "complevel": 9, "shuffle": True}
-    numbers = [str(name) for name, each in budgets.variables.items() if each.dtype.kind == "f"]
-    output.parent.mkdir(parents=True, exist_ok=True)
-    write_netcdf(budgets, output, dict.fromkeys(numbers, packed))
+    if detail is None:
+        return budgets
+    names = [str(name) for name, each in budgets.variables.items() if each.dtype.kind == "f"]
+    return _rounded(budgets, names, detail.digits)
 
 
-def _about(traces: int, judged: str, publication: Publication) -> str:
+def _about(traces: int, outcomes: str, publication: Publication, example: str) -> str:
+    """README.md; example: the name of a file of traces."""
     records = publication.records
     kept = (
         "All records in full precision."
         if records is None
-        else f"Records are thinned: {THINNED.format(records=records)}. Where a verdict needs more "
-        "to follow from them, the experiment has more, which its file says."
+        else f"Records are thinned: {THINNED.format(records=records, digits=DIGITS[0])}. Where a "
+        "verdict needs more to follow from them, the experiment has more, which its file says."
     )
     holds = paragraph(
-        f"{counted(traces, 'trace')}, in a netCDF file for each experiment: costs and measurements "
-        f"over point, seed and record. {kept} `verdicts.csv` says how each claim came out "
-        f"({judged}); `selections/` which point of a grid was chosen, with the score of every one "
-        f"that was tried; `{STUDIED}/` what claims are about besides runs, if anything; `{SUMS}` "
-        "the checksum of every file; `ro-crate-metadata.json` what each "
-        "file and column is."
+        f"{counted(traces, 'trace')}, in a netCDF-4 file for each experiment, packed by xz: costs "
+        f"and measurements over point, seed and record. {kept} `verdicts.csv` says how each claim "
+        f"came out ({outcomes}); `{SELECTIONS}/` which point of a grid was chosen, with the score "
+        f"of every one that was tried; `{STUDIED}/` what claims are about besides runs, if "
+        f"anything; `{SUMS}` the checksum of every file; `ro-crate-metadata.json` what each file "
+        "and column is."
     )
     return f"""# Published traces and verdicts
 
@@ -347,6 +388,16 @@ import fedatlas
 atlas = fedatlas.open_atlas(".")
 atlas.runs()
 ```
+
+Without fedatlas:
+
+```py
+import lzma
+
+import xarray as xr
+
+runs = xr.open_dataset(lzma.open("{example}").read())
+```
 """
 
 
@@ -359,131 +410,3 @@ def _origin(publication: Publication) -> str:
         told.append(f" from {text(str(repository))} at commit {publication.commit}")
     told.append(f"; licence: {text(str(declared['license']))}" if "license" in declared else "")
     return f"{''.join(told)}."
-
-
-# Texts repeat from row to row.
-_TYPES = {
-    "text": pa.dictionary(pa.int32(), pa.string()),
-    "int64": pa.int64(),
-    "float64": pa.float64(),
-    "bool": pa.bool_(),
-}
-
-
-class Described(NamedTuple):
-    """A column that tells which run a row is of."""
-
-    long_name: str
-    dtype: str = "text"
-
-
-#: Columns besides costs and measurements.
-KEYS = {
-    "paper": Described("paper, or ours"),
-    "experiment": Described("name of the experiment"),
-    "run": Described("run of the experiment"),
-    "point": Described("point of the run's grid"),
-    "seed": Described("random seed", "int64"),
-    "record": Described("position in the record schedule", "int64"),
-    "title": Described("what figures call the run"),
-    "method": Described("name of the method"),
-    "selected": Described("whether the experiment chose this point", "bool"),
-    "tuning": Described("whether the seed chose a point, so that no verdict looks at it", "bool"),
-    "status": Described("outcome of the seed: ok or diverged"),
-    "dataset": Described("data set, as the catalogue names it"),
-    "hyper_parameters": Described("hyper-parameters, as JSON"),
-    "source_digest": Described("digest of the code that made the trace"),
-    "shard_digest": Described("digest of all shard files that the seed read"),
-    "values_digest": Described("digest of the trace's values as they were measured"),
-    "optimum": Described("f* of the seed, where sub-optimality is measured", "float64"),
-}
-
-
-def export_table(
-    atlas: Atlas, places: Sequence[str], output: Path, licences: Mapping[str, str]
-) -> int:
-    """Write the traces at these places; return how many rows there are.
-
-    places: paper/experiment/run/point. licences: of the data sets, by name. FedatlasError if there
-    is no trace.
-    """
-    if not places:
-        raise FedatlasError(f"{output}: not written, as {atlas.path} holds no trace to write")
-    traces = {place: atlas.dataset(place) for place in places}
-    numbers = [name for name in NUMBERS if any(name in trace for trace in traces.values())]
-    datasets = {str(atlas.attributes(place.rsplit("/", 2)[0])["dataset"]) for place in places}
-    own = {name: licences.get(name, "not in the catalogue") for name in sorted(datasets)}
-    about = {"fedatlas": json.dumps({"version": __version__, "licences": own})}
-    schema = pa.schema(
-        [_field(name, one.dtype, one.long_name) for name, one in KEYS.items()]
-        + [_field(name, "float64", *NUMBERS[name][:2]) for name in numbers],
-        about,
-    )
-    rows = 0
-    with (
-        write_atomically(output) as temporary,
-        # By the extremes of numbers, which NaN is none of, DuckDB 2.0 skips rows with NaN.
-        pq.ParquetWriter(
-            temporary, schema, compression="zstd", write_statistics=list(KEYS)
-        ) as file,
-    ):
-        for place, trace in traces.items():
-            table = _table(atlas, place, trace.compute(), schema)
-            file.write_table(table)
-            rows += len(table)
-    return rows
-
-
-def _field(name: str, dtype: str, long_name: str, units: str = "1") -> pa.Field:
-    return pa.field(name, _TYPES[dtype], metadata={"long_name": long_name, "units": units})
-
-
-def _table(atlas: Atlas, place: str, trace: xr.Dataset, schema: pa.Schema) -> pa.Table:
-    seeds, records = trace.sizes["seed"], trace.sizes["record"]
-    columns: dict[str, Any] = {one.name: [None] * (seeds * records) for one in schema}
-    constant = _of_run(atlas, place, trace)
-    columns |= {name: [value] * (seeds * records) for name, value in constant.items()}
-    columns |= {
-        name: [value for value in values for _ in range(records)]
-        for name, values in _by_seed(trace).items()
-    }
-    columns["record"] = np.tile(trace["record"].to_numpy(), seeds)
-    for name in columns.keys() & NUMBERS.keys() & trace.variables.keys():
-        columns[name] = trace[name].transpose("seed", "record").to_numpy().ravel()
-    return pa.table(columns, schema=schema)
-
-
-def _of_run(atlas: Atlas, place: str, trace: xr.Dataset) -> dict[str, Any]:
-    paper, experiment, run, point = place.split("/")
-    outer = place.rpartition("/")[0]
-    specification = json.loads(trace.attrs.get("specification", "{}"))
-    usual = atlas.attributes(f"{paper}/{experiment}")["dataset"]
-    return {
-        "paper": paper,
-        "experiment": experiment,
-        "run": run,
-        "point": point,
-        "title": atlas.title(outer, point),
-        "method": trace.attrs.get("algorithm", ""),
-        "selected": atlas.attributes(outer)["selected"] == point,
-        "dataset": specification.get("dataset", usual),
-        "hyper_parameters": canonical_json(specification.get("hyper_parameters", {})),
-        "source_digest": trace.attrs.get("source_digest"),
-        "values_digest": trace.attrs.get("values_digest"),
-    }
-
-
-def _by_seed(trace: xr.Dataset) -> dict[str, list[Any]]:
-    specification, shards, optima = (
-        json.loads(trace.attrs.get(name, "{}"))
-        for name in ("specification", "shard_digests", "optima")
-    )
-    seeds = trace["seed"].to_numpy().tolist()
-    tuned = set(specification.get("tuning_seeds", ()))
-    return {
-        "seed": seeds,
-        "tuning": [seed in tuned for seed in seeds],
-        "status": trace["status"].to_numpy().tolist(),
-        "shard_digest": [shards.get(str(seed)) for seed in seeds],
-        "optimum": [optima.get(str(seed)) for seed in seeds],
-    }

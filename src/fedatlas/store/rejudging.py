@@ -21,7 +21,9 @@ from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.papers import OURS
 from fedatlas.schema.studies import OF_PREDICTORS
 from fedatlas.store.atlas import Atlas, open_atlas
+from fedatlas.store.experiment import PUBLISHED
 from fedatlas.store.netcdf import SUMS, check_sums
+from fedatlas.store.packed import PACKED
 from fedatlas.store.trace import judged
 from fedatlas.store.views import is_thinned
 
@@ -238,16 +240,31 @@ def kept_in_published(folder: Path, declared: Mapping[str, Experiment]) -> Itera
 
 
 def _studies(folder: Path) -> dict[str, Path]:
-    files = {name: folder / study.file for name, study in STUDIES.items()}
-    return {name: file for name, file in files.items() if file.is_file()}
+    """Those that are there; published ones may be packed."""
+    return {
+        name: file
+        for name, study in STUDIES.items()
+        for file in (folder / study.file, folder / f"{study.file}{PACKED}")
+        if file.is_file()
+    }
 
 
 class Rejudged(NamedTuple):
-    """A verdict of a published folder, and why it does not follow from that; empty if it does."""
+    """A verdict of a published folder, and why it does not follow from that; empty if it does.
+
+    had_to: whether it had to when the folder was published. Those from before that have files that
+    are not packed.
+    """
 
     folder: Path
     verdict: Verdict
     why: str
+    had_to: bool
+
+    @property
+    def fails(self) -> bool:
+        """Whether it had to follow, and does not."""
+        return self.had_to and bool(self.why)
 
 
 def published_folders(path: Path) -> list[Path]:
@@ -266,10 +283,12 @@ def rejudge(path: Path, declared: Mapping[str, Experiment]) -> Iterator[Rejudged
     """Judge all verdicts of a published folder, or of all in it, again by what is published."""
     atlas = open_atlas(path)
     for folder in published_folders(path):
+        had_to = any(folder.glob(f"*{PUBLISHED}"))
         for kept in kept_in_published(folder, declared):
             why = kept.differences(kept.runs(atlas))
             for verdict in kept.verdicts:
-                yield Rejudged(folder, verdict, why.get((verdict.claim, verdict.case), ""))
+                row = verdict.claim, verdict.case
+                yield Rejudged(folder, verdict, why.get(row, ""), had_to)
 
 
 def as_plain(found: Sequence[Rejudged]) -> list[dict[str, str]]:
@@ -287,14 +306,15 @@ def as_plain(found: Sequence[Rejudged]) -> list[dict[str, str]]:
 
 
 def told(found: Sequence[Rejudged]) -> Iterator[str]:
-    """How many verdicts of each folder follow from it, and of all others why not, by claim."""
+    """How many verdicts of each folder follow from it, and of those that had to why not."""
     for folder in dict.fromkeys(one.folder for one in found):
         own = [one for one in found if one.folder == folder]
         follow = sum(not one.why for one in own)
-        yield f"{folder}: {follow} of {len(own)} verdicts follow from what is published"
+        before = "" if own[0].had_to else "; it was published before they had to"
+        yield f"{folder}: {follow} of {len(own)} verdicts follow from what is published{before}"
         reasons: dict[tuple[str, str], list[Rejudged]] = {}
         for one in own:
-            if one.why:
+            if one.fails:
                 reasons.setdefault((one.verdict.claim, _general(one.why)), []).append(one)
         for (claim, why), alike in reasons.items():
             several = f" ({len(alike)} rows)" if len(alike) > 1 else ""

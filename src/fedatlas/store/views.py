@@ -1,5 +1,7 @@
 """A trace seen otherwise: with all costs, along one of them, with fewer records and digits."""
 
+from math import ceil, log2
+
 import numpy as np
 import xarray as xr
 
@@ -88,8 +90,9 @@ def _by_seed(trace: xr.Dataset) -> xr.Dataset:
 #: How a thinned file tells what it left out.
 THINNED = (
     "lossy: at most {records} records of each trace, half of them evenly and half logarithmically "
-    "spaced over the record schedule, the first and the last among them; values are float32 with "
-    "six significant digits; all seeds are kept"
+    "spaced over the record schedule, the first and the last among them; values are float32, "
+    "measurements with {digits} significant digits, costs with four, measured times with two; "
+    "seeds that chose among points of grids are left out"
 )
 
 
@@ -120,14 +123,15 @@ def is_thinned(trace: xr.Dataset) -> bool:
     return trace.sizes["record"] < _records_before(trace)
 
 
-# Of the 23 bits of a float32: the other 20 are as good as six significant digits.
-_DROPPED_BITS = 3
+def round_digits(values: np.ndarray, digits: int = 6) -> np.ndarray:
+    """Values as float32, rounded by a share of half a unit of so many digits at most.
 
-
-def six_digits(values: np.ndarray) -> np.ndarray:
-    """Values as float32, rounded to 20 bits behind the leading one, by a share of 5e-7 at most."""
+    digits: significant ones, at most 6. Of the 23 bits of a float32 behind the leading one as many
+    stay as they take: 20 for six digits, 10 for three. Files are packed by the others, which are 0.
+    """
+    dropped = 23 - ceil(digits * log2(10))
     bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
-    half = np.uint32((1 << (_DROPPED_BITS - 1)) - 1)
-    odd = (bits >> np.uint32(_DROPPED_BITS)) & np.uint32(1)
-    kept = np.uint32(0xFFFFFFFF ^ ((1 << _DROPPED_BITS) - 1))
+    half = np.uint32((1 << (dropped - 1)) - 1)
+    odd = (bits >> np.uint32(dropped)) & np.uint32(1)
+    kept = np.uint32(0xFFFFFFFF ^ ((1 << dropped) - 1))
     return ((bits + half + odd) & kept).view(np.float32)

@@ -1,0 +1,42 @@
+"""The repository's published folders: small, and every verdict follows from them."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from fedatlas.pages.repository import read_kept
+from fedatlas.plan.build import build_plan
+from fedatlas.schema.config import is_named
+from fedatlas.store.rejudging import judged_in, published_folders, rejudge, told
+from workflow_copy import ROOT
+
+FOLDERS = published_folders(ROOT / "published")
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_verdicts_follow_from_what_is_published(folder: Path):
+    """Judged again by today's rule; folders from before they had to follow are told apart."""
+    plan = build_plan(ROOT / "config", names=judged_in(folder))
+    found = list(rejudge(folder, plan.experiments))
+    (first, *reasons) = told(found)
+    assert not reasons, "\n".join(["publish it anew, see docs/published.md", first, *reasons])
+    assert found and ("published before" in first or f"{len(found)} of {len(found)} " in first)
+
+
+def test_all_folders_together_are_smaller_than_a_repository_minds():
+    files = [file for folder in FOLDERS for file in folder.rglob("*") if file.is_file()]
+    assert 0 < sum(file.stat().st_size for file in files) < 10_000_000
+
+
+def test_every_experiment_that_was_judged_has_its_folder():
+    """By the commands of the guide, which name what goes where."""
+    guide = (ROOT / "docs" / "published.md").read_text(encoding="utf-8")
+    lines = map(shlex.split, re.findall(r"^publish (?!\()(.+)$", guide, re.MULTILINE))
+    patterns = {folder: own for folder, *own in lines}
+    assert patterns.keys() == {folder.name for folder in FOLDERS}
+    judged = {one.experiment for one in read_kept(ROOT / "config" / "verdicts.csv")}
+    judged |= {name for folder in FOLDERS for name in judged_in(folder)}
+    for name in judged:
+        assert sum(is_named(name, own) for own in patterns.values()) == 1, name
