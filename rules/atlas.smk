@@ -1,8 +1,8 @@
 """What is made across experiments: verdicts, the summary and the page to explore."""
 
+from fedatlas.evaluation.sentences import digest_of_claimed
 from fedatlas.pages import SOURCES as EXPLORER_SOURCES
 from fedatlas.pages.scope import digest_of_scope
-from fedatlas.pages.sentences import digest_of_claimed
 
 
 def claimed(wildcards):
