@@ -187,3 +187,7 @@ def test_what_only_data_can_tell_stops_before_training(workflow):
     logs = [file.read_text() for file in (workflow.folder / "logs" / "shard").glob("*.log")]
     message = "binary.positive names the label 11, which no row has; labels are 0, 1, 2"
     assert any(message in log for log in logs), logs
+
+
+def test_all_verdicts_follow_from_what_is_published(finished, tmp_path):
+    assert "verdicts follow from what is published" in finished.verified(tmp_path / "published")

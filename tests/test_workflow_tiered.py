@@ -155,3 +155,7 @@ def test_second_run_does_nothing_and_edits_rerun_what_they_touch(workflow):
     assert not workflow.planned()
     workflow.edit_code("architectures/linear")
     assert runs_in(workflow.planned()) == RUNS
+
+
+def test_all_verdicts_follow_from_what_is_published(finished, tmp_path):
+    assert "verdicts follow from what is published" in finished.verified(tmp_path / "published")
