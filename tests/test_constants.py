@@ -124,7 +124,7 @@ def test_labels_are_those_of_the_shards(tmp_path, kind):
     run = Predictor(
         shards=shards,
         objective=objective("logistic_l2", weight=0.1),
-        clients_count_alike=kind == "horizontal",
+        over_clients=kind == "horizontal",
     )
     tabulate_constants({"a": run}, tmp_path / "shards", tmp_path / "constants.csv")
     found = read_constants(tmp_path / "constants.csv")

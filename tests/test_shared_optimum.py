@@ -570,18 +570,8 @@ NETWORK = {"name": "binary_cross_entropy", "model": "linear"}
 @pytest.mark.parametrize(
     ("run", "changes", "message"),
     [
-        ("fedavg", {"partition.test": 0.2}, "suboptimality of a horizontal partition needs the"),
         ("tdcd", {"partition.test": 0.2}, "suboptimality of a tiered partition needs the rows"),
         ("tdcd", {"partition.binary": {"positive": [1]}}, "where all rows count equally"),
-        ("fedavg", {"partition.binary": {"positive": [1]}}, "where all rows count equally"),
-        (
-            "dp_gradient_tracking",
-            {"partition.assignment": "dirichlet", "partition.concentration": 1.0},
-            "where all rows count equally",
-        ),
-        ("fedavg", {"partition.clients": 7}, "needs 7 clients that have equally many of 50 train"),
-        ("dp_gradient_tracking", {"partition.clients": 4}, "needs 4 clients .* of 50 training"),
-        ("fedavg", {"partition.samples": None}, "needs 5 clients .* of 52 training rows: state"),
         ("fedavg", {"partition.samples": 63}, "samples 63 exceeds the 62 rows of the data set"),
         ("fedavg", {"partition.test": 60}, "test 60 of 60 rows leaves no row for training"),
         ("tdcd", {"partition.test": 60}, "test 60 of 60 rows leaves no row for training"),
@@ -594,15 +584,55 @@ def test_runs_without_the_shared_optimum_are_refused_by_name(tmp_path, run, chan
         build_plan(folder)
 
 
-def test_rows_that_the_catalogue_does_not_count_must_be_stated(tmp_path):
+@pytest.mark.parametrize(
+    ("run", "changes"),
+    [
+        ("fedavg", {"partition.test": 0.2}),
+        ("fedavg", {"partition.binary": {"positive": [1]}}),
+        (
+            "dp_gradient_tracking",
+            {"partition.assignment": "dirichlet", "partition.concentration": 1.0},
+        ),
+        ("fedavg", {"partition.clients": 7}),
+        ("dp_gradient_tracking", {"partition.clients": 4}),
+        ("fedavg", {"partition.samples": None}),
+        (
+            "fedavg",
+            {
+                "objective": {
+                    "name": "logistic_l2",
+                    "weight": 0.1,
+                    "client_weights": [1, 2, 3, 4, 5],
+                }
+            },
+        ),
+    ],
+)
+def test_clients_whose_mean_is_not_that_over_rows_have_optima_of_their_own(tmp_path, run, changes):
+    """Found on the shards of every trial; others share theirs."""
+    within = {f"runs.{run}.{path}": value for path, value in changes.items()}
+    plan = build_plan(config(tmp_path, small=changed(experiment(), within)))
+    for spec in plan.runs.values():
+        own = "of_clients" if spec.run == run else True
+        assert spec.optimum == own, spec.run
+        for seed in spec.seeds:
+            name, rows = spec.optimum_rows(seed)
+            assert plan.pooled[name] == rows == plan.partitions[rows.slug]
+            assert (rows == spec.partition.of_seed(seed)) == (own == "of_clients")
+
+
+def test_clients_that_count_by_their_samples_share_the_optimum(tmp_path):
+    by_size = {"name": "logistic_l2", "weight": 0.1, "client_weights": "size"}
+    within = {"runs.fedavg.partition.clients": 7, "runs.fedavg.objective": by_size}
+    plan = build_plan(config(tmp_path, small=changed(experiment(), within)))
+    assert {spec.optimum for spec in plan.runs.values()} == {True}
+
+
+def test_rows_that_the_catalogue_does_not_count_may_be_anyhow_many(tmp_path):
     build_plan(config(tmp_path / "a", None, small=experiment()))
     without = changed(experiment(), {"runs.fedavg.partition.samples": None})
-    needed = r"runs\.fedavg: .*unknown number of training rows: state 'partition.samples' so "
-    with pytest.raises(FedatlasError, match=needed):
-        build_plan(config(tmp_path / "b", None, small=without))
-    uneven = changed(experiment(), {"runs.fedavg.partition.samples": 59})
-    with pytest.raises(FedatlasError, match=r"needs 5 clients .* of 49 training rows"):
-        build_plan(config(tmp_path / "c", None, small=uneven))
+    plan = build_plan(config(tmp_path / "b", None, small=without))
+    assert {spec.run: spec.optimum for spec in plan.runs.values()}["fedavg"] == "of_clients"
 
 
 def test_networks_have_no_f_star(tmp_path):

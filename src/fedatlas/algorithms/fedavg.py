@@ -38,4 +38,4 @@ class FedAvg(LocalStepsAlgorithm):
         batch = problem.minibatches(random, clients, self.batch_size, self.local_steps)
         y = problem.local_sgd(x, batch, self.local_step_size)
         (delta,) = network.gather(y - x)
-        return State(state.x + self.server_step_size * (delta.sum(0) / self.clients_per_round))
+        return State(state.x + self.server_step_size * problem.mean(delta, clients))

@@ -82,7 +82,7 @@ class FedPage(HorizontalAlgorithm):
         (x,) = network.broadcast(state.x, to=clients)
         batch = problem.minibatches(random, clients, self.full_batch_size)
         (g_i,) = network.gather(problem.gradient(x, batch))
-        return g_i.mean(0)
+        return problem.mean(g_i, clients)
 
     def _local_round(
         self, state: State, problem: HorizontalProblem, network: StarNetwork, random: RoundRandom
@@ -100,7 +100,7 @@ class FedPage(HorizontalAlgorithm):
             )
             y = problem.local_recursive_steps(y, x, g_0, batch, step_size)
         (delta,) = network.gather(x - y)
-        return delta.sum(0) / self.clients_per_round / (self.local_steps * step_size)
+        return problem.mean(delta, clients) / (self.local_steps * step_size)
 
     @property
     def _local_step_size(self) -> float:

@@ -59,8 +59,8 @@ class Scaffold(LocalStepsAlgorithm):
             c_i_new = delta_y / (-self.local_steps * self.local_step_size) - correction
         delta_y, delta_c = network.gather(delta_y, c_i_new - c_i)
         return State(
-            x=state.x + self.server_step_size * (delta_y.sum(0) / self.clients_per_round),
-            c=state.c + delta_c.sum(0) / problem.clients,
+            x=state.x + self.server_step_size * problem.mean(delta_y, clients),
+            c=state.c + problem.part_of_mean(delta_c, clients),
             client_c=state.client_c.replace(clients, c_i_new),
         )
 

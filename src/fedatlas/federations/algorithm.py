@@ -150,6 +150,17 @@ class Algorithm(Model, ABC):
                 f"{cls.title} does not take the objective {objective.name}: only "
                 f"{' and '.join(sorted(takers))} do"
             )
+        weights = getattr(objective, "client_weights", "equal")
+        if weights != "equal" and not own.weighs_clients:
+            raise FedatlasError(
+                f"key 'objective.client_weights', value '{weights}': {cls.title} does not weigh "
+                f"{own.holders}; only methods around a server do: remove it"
+            )
+        if isinstance(weights, tuple) and len(weights) != sum(partition.clients_by_silo):
+            raise FedatlasError(
+                f"key 'objective.client_weights': has {len(weights)} numbers, but the partition "
+                f"has {sum(partition.clients_by_silo)} clients: give each of them one"
+            )
 
     def check_run(self, spec: RunSpec) -> None:
         """Refuse, with a FedatlasError, a run that these hyper-parameters do not suit."""

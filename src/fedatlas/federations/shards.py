@@ -15,6 +15,7 @@ from fedatlas.data.tables import PREPARED_KEYS, from_table, open_parquet, read_m
 from fedatlas.errors import FedatlasError
 from fedatlas.files import file_digest
 from fedatlas.schema.models import read_json, validated
+from fedatlas.schema.objectives import ClientWeights
 from fedatlas.schema.partitions import Partition
 
 SHARD_KEYS = (
@@ -53,8 +54,22 @@ class ClientSamples:
     @property
     def row_weights(self) -> np.ndarray:
         """(n,) weights of rows in a mean over clients of means over their samples."""
-        sizes = np.diff(self.offsets)
-        return np.repeat(1.0 / (self.clients * np.maximum(sizes, 1)), sizes)
+        return row_weights(np.diff(self.offsets))
+
+
+def client_shares(sizes: np.ndarray, weights: ClientWeights) -> np.ndarray:
+    """p_i of clients with so many samples, (N,), of sum 1."""
+    if weights == "equal":
+        return np.full(len(sizes), 1 / len(sizes))
+    declared = sizes.astype(float) if weights == "size" else np.array(weights)
+    return declared / declared.sum()
+
+
+def row_weights(sizes: np.ndarray, weights: ClientWeights = "equal") -> np.ndarray:
+    """(n,) weights of rows, client by client, in Σ_i p_i times the mean over i's samples."""
+    if weights == "equal":
+        return np.repeat(1.0 / (len(sizes) * np.maximum(sizes, 1)), sizes)
+    return np.repeat(client_shares(sizes, weights) / np.maximum(sizes, 1), sizes)
 
 
 def client_sizes(path: Path) -> np.ndarray:

@@ -18,7 +18,7 @@ from fedatlas.arithmetic.torch_device import (
     available,
     shape_of,
 )
-from fedatlas.federations.shards import ClientSamples
+from fedatlas.federations.shards import ClientSamples, row_weights
 from fedatlas.schema.objectives import PredictionObjective
 
 # Where a network takes many clients in one call, those of about equal minibatches share one, padded
@@ -95,7 +95,8 @@ class PredictingNetwork(NetworkOnDevice):
         )  # fmt: skip
         self.dimension = self.network.dimension
         self._targets = self._loss.targets(self._train.label)
-        self._row_weights = self.array(data.row_weights)
+        sizes = np.diff(data.offsets)
+        self._row_weights = self.array(row_weights(sizes, objective.client_weights))
 
     def _minibatch_gradients(
         self, points: torch.Tensor, batch: Minibatches, clipping: Clipping | None = None

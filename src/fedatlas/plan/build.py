@@ -12,7 +12,7 @@ from typing import Any
 
 from fedatlas.algorithms import algorithm_class, algorithm_names, build_algorithm
 from fedatlas.data.catalogue import Catalogue, load_catalogue
-from fedatlas.errors import FedatlasError, similar
+from fedatlas.errors import FedatlasError, error_context, similar
 from fedatlas.plan.checks import (
     check_costs,
     check_dataset,
@@ -25,6 +25,7 @@ from fedatlas.plan.checks import (
     check_sentences,
     check_tuning,
     check_tuning_seeds,
+    is_of_clients,
 )
 from fedatlas.plan.places import files_named
 from fedatlas.schema.config import is_named
@@ -55,7 +56,7 @@ class Plan:
     experiments: dict[str, Experiment]
     runs: dict[tuple[str, str, str], RunSpec]  # (experiment, run, point) → specification
     partitions: dict[str, Partition]  # of every trial, by slug
-    pooled: dict[str, VerticalPartition]  # rows on which an optimum is found, by rows_slug
+    pooled: dict[str, Partition]  # rows on which an optimum is found, by name
     objectives: dict[str, LinearObjective]  # by slug, of which optima may be found
 
     def run(self, experiment: str, run: str, point: str) -> RunSpec:
@@ -219,13 +220,16 @@ def _add_jobs(plan: Plan, name: str) -> None:
     for run_name, run in experiment.runs.items():
         check_name(run_name, f"{where}: run")
         declared = _specification(name, experiment, run_name, run)
+        with error_context(f"{where}: runs.{run_name}"):
+            if declared.optimum and is_of_clients(declared, catalogue):
+                declared = declared.model_copy(update={"optimum": "of_clients"})
         check_partition(declared, catalogue, f"{where}: runs.{run_name}")
         for seed in declared.seeds:
             partition = declared.partition.of_seed(seed)
             plan.partitions[partition.slug] = partition
             if declared.optimum:
-                rows = partition.pooled()
-                plan.pooled[rows.rows_slug] = plan.partitions[rows.slug] = rows
+                called, rows = declared.optimum_rows(seed)
+                plan.pooled[called] = plan.partitions[rows.slug] = rows
         if isinstance(declared.objective, LinearObjective):
             plan.objectives[declared.objective.slug] = declared.objective
         for spec in _points(plan, declared, run.grid):

@@ -162,28 +162,33 @@ def _check_model(model: str, where: str) -> None:
         )
 
 
-def _check_optimum(spec: RunSpec, rows: int | None, where: str) -> None:
-    """One f* for all kinds of partitions: of the mean over the same rows."""
-    partition = spec.partition
+def _check_optimum(spec: RunSpec, where: str) -> None:
+    """f* can be found, and where rows are pooled they are those that all have."""
     if not isinstance(spec.objective, LinearObjective):
         raise FedatlasError(f"{where}: suboptimality is measured of linear models only")
     with error_context(where):
+        spec.optimum_rows(spec.seeds[0])
+
+
+def is_of_clients(spec: RunSpec, catalogue: Catalogue) -> bool:
+    """Whether f* of a run is that of its own clients' mean, not that of the mean over rows.
+
+    The two are one where clients count by their samples, or equally and hold equally many; then
+    runs of all federations share it, unless the trial decides which rows train.
+    """
+    partition = spec.partition
+    if not (spec.federation.mean_of_clients and isinstance(spec.objective, LinearObjective)):
+        return False
+    try:
         partition.pooled()
-        if spec.federation.mean_of_clients:
-            _check_equal_clients(partition, partition.samples if rows is None else rows)
-
-
-def _check_equal_clients(partition: Partition, rows: int | None) -> None:
-    """The mean over clients is that over rows only if all have equally many."""
-    (clients,) = partition.clients_by_silo
-    blocks = getattr(partition, "blocks", clients)
-    samples = None if rows is None else train_and_test_sizes(partition, rows)[0]
-    if samples is None or samples % blocks:
-        raise FedatlasError(
-            f"suboptimality needs {clients} clients that have equally many of "
-            f"{samples or 'an unknown number of'} training rows: state 'partition.samples' so "
-            f"that {blocks} divides what is left for training, or other 'clients'"
-        )
+    except FedatlasError:
+        return True
+    if spec.objective.client_weights != "equal":
+        return spec.objective.client_weights != "size"
+    rows = catalogue[spec.dataset].split(spec.split).rows
+    known = partition.samples if rows is None else rows
+    samples = None if known is None else train_and_test_sizes(partition, known)[0]
+    return samples is None or samples % sum(partition.clients_by_silo) != 0
 
 
 def check_partition(spec: RunSpec, catalogue: Catalogue, where: str) -> None:
@@ -199,7 +204,7 @@ def check_partition(spec: RunSpec, catalogue: Catalogue, where: str) -> None:
             f"{dataset.shape}, of which networks learn with biases of their own; remove it"
         )
     if spec.optimum:
-        _check_optimum(spec, rows, where)
+        _check_optimum(spec, where)
     with error_context(where, f" (data set '{spec.dataset}')"):
         spec.federation.check_columns(partition, dataset.shape or (dataset.features,))
     wanted = max(partition.samples or 0, partition.fewest_samples)

@@ -105,7 +105,7 @@ def predictors_spec(plan: Plan, name: str) -> dict[str, Any]:
                 for seed, file in _labels(plan, name, spec).items()
             },
             "objective": spec.objective.model_dump(mode="json"),
-            "clients_count_alike": spec.federation.mean_of_clients,
+            "over_clients": spec.federation.mean_of_clients,
         }
         for spec in plan.runs_of(name)
     }

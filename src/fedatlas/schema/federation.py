@@ -68,7 +68,8 @@ class Federation(ABC):
     holders: what those who hold data are called.
     counters: the dataclass that its problems and networks count in; fields are named as costs, or
         as measurements.
-    mean_of_clients: whether the objective is the mean over clients, whatever their sizes.
+    mean_of_clients: whether the objective is a mean over clients, by default whatever their sizes.
+    weighs_clients: whether clients may count by their sizes or by declared weights.
     has_budgets: whether methods may account for the privacy that they spend.
     own_clock: whether runs simulate time by a declared `network` of their own.
     draws_by_seed: whether its networks draw numbers of their own by the seed.
@@ -93,6 +94,7 @@ class Federation(ABC):
     holders: ClassVar[str]
     counters: ClassVar[type[Any]]
     mean_of_clients: ClassVar[bool] = False
+    weighs_clients: ClassVar[bool] = False
     has_budgets: ClassVar[bool] = False
     own_clock: ClassVar[bool] = False
     draws_by_seed: ClassVar[bool] = False

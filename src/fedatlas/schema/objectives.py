@@ -16,6 +16,7 @@ from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import Field, PositiveFloat, model_validator
 
+from fedatlas.files import text_digest
 from fedatlas.schema.models import Model
 
 
@@ -56,7 +57,30 @@ _PARTS = {
 }
 
 
-class LinearObjective(Model):
+#: How clients count in f = Σ_i p_i f_i: p_i = 1/N, by their samples, p_i = M_i/M, or as declared,
+#: p_i = w_i/Σ_j w_j in the order of clients.
+ClientWeights: TypeAlias = Literal["equal", "size"] | tuple[PositiveFloat, ...]
+
+
+class _OverClients(Model):
+    """Objectives that clients around a server may weigh.
+
+    client_weights: how clients count; other federations count theirs equally, or rows.
+    """
+
+    # Left out of specifications where all count equally, so that those without the key stay.
+    client_weights: ClientWeights = Field(default="equal", exclude_if=lambda own: own == "equal")
+
+    @property
+    def _weights_slug(self) -> str:
+        """What a slug ends with; nothing where clients count equally."""
+        own = self.client_weights
+        if own == "equal":
+            return ""
+        return f"-by-{own if own == 'size' else text_digest(repr(own), 8)}"
+
+
+class LinearObjective(_OverClients):
     """One of the objectives of linear models.
 
     weight: of the regulariser, α or λ; none for robust_regression.
@@ -65,7 +89,6 @@ class LinearObjective(Model):
     """
 
     min_max: ClassVar[bool] = False
-    has_constants: ClassVar[bool] = True
     measurements: ClassVar[tuple[str, ...]] = (
         "objective",
         "gradient_norm",
@@ -95,7 +118,13 @@ class LinearObjective(Model):
     @property
     def slug(self) -> str:
         """A file-name-safe name that no other objective has."""
-        return self.name if self.weight is None else f"{self.name}-{self.weight!r}"
+        own = self.name if self.weight is None else f"{self.name}-{self.weight!r}"
+        return own + self._weights_slug
+
+    @property
+    def has_constants(self) -> bool:
+        """Whether theorems cover it: they are about clients that count equally."""
+        return self.client_weights == "equal"
 
     @property
     def loss(self) -> Loss:
@@ -169,8 +198,8 @@ class AucObjective(Model):
         return f"{self.name}-{self.model}-{self.scores}"
 
 
-class PredictionObjective(Model):
-    """What a network's outputs for a sample cost, F(x) = 1/N Σ_i f_i(x); f_i: the mean of samples.
+class PredictionObjective(_OverClients):
+    """What a network's outputs for a sample cost, F(x) = Σ_i p_i f_i(x); f_i: the mean of samples.
 
     model: a function of `fedatlas.architectures`; hidden: its number of hidden units, if any.
     """
@@ -186,7 +215,7 @@ class PredictionObjective(Model):
     def slug(self) -> str:
         """A file-name-safe name that no other objective has."""
         hidden = "" if self.hidden is None else f"-{self.hidden}"
-        return f"{self.name}-{self.model}{hidden}"
+        return f"{self.name}-{self.model}{hidden}{self._weights_slug}"
 
 
 class ClassificationObjective(PredictionObjective):

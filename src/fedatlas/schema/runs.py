@@ -7,7 +7,7 @@ as canonical JSON.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 import numpy as np
 from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, model_validator
@@ -177,7 +177,9 @@ class RunSpec(Model):
 
     network, backend: of vertical runs. graphs: of runs without a server.
     tuning_seeds: the seeds on which a point of the run is chosen; no verdict looks at them.
-    optimum: whether sub-optimality is measured, which needs f*.
+    optimum: whether sub-optimality is measured, which needs f*: `true` that of the mean over rows,
+        which all partitions of these rows share; `of_clients` that of the mean over clients who
+        hold them in a trial.
     tuned_in: experiment whose run of the same name gives the hyper-parameters that are not given.
     """
 
@@ -192,7 +194,7 @@ class RunSpec(Model):
     backend: Backend = "simulated"
     graphs: Graphs | None = None
     objective: Objective
-    optimum: bool = False
+    optimum: bool | Literal["of_clients"] = False
     algorithm: str
     hyper_parameters: dict[str, Any]
     tuned_in: str | None = None
@@ -222,8 +224,16 @@ class RunSpec(Model):
         """
         if not self.optimum:
             return None
-        rows = self.partition.of_seed(seed).pooled().rows_slug
-        return folder / rows / f"{self.objective.slug}.json"
+        name, _ = self.optimum_rows(seed)
+        return folder / name / f"{self.objective.slug}.json"
+
+    def optimum_rows(self, seed: int) -> tuple[str, Partition]:
+        """On whose shards a trial's f* is found, and what such rows are called."""
+        own = self.partition.of_seed(seed)
+        if self.optimum == "of_clients":
+            return own.slug, own
+        pooled = own.pooled()
+        return pooled.rows_slug, pooled
 
     def read_optima(self, folder: Path | None) -> dict[int, float]:
         """f* of every trial, by seed; empty where sub-optimality is not measured.

@@ -15,11 +15,13 @@ import numpy as np
 from fedatlas.data.tables import open_parquet, read_metadata, to_array
 from fedatlas.evaluation.constants import ConstantRow
 from fedatlas.evaluation.tables import to_csv
+from fedatlas.federations.shards import row_weights
 from fedatlas.files import write_text
 from fedatlas.schema.models import Model
 from fedatlas.schema.objectives import (
     AucObjective,
     ClassificationObjective,
+    ClientWeights,
     LinearObjective,
     Loss,
     RegressionObjective,
@@ -38,13 +40,12 @@ class Predictor(Model):
     """A run, as far as its labels go.
 
     shards: by seed, the file with the labels of its trial, below the folder of shards. objective:
-    what it minimises. clients_count_alike: whether that is a mean over clients, whatever their
-    sizes.
+    what it minimises. over_clients: whether that is a mean over clients.
     """
 
     shards: dict[int, str]
     objective: Objective
-    clients_count_alike: bool
+    over_clients: bool
 
 
 def tabulate_constants(runs: dict[str, Predictor], shards: Path, output: Path) -> None:
@@ -54,14 +55,14 @@ def tabulate_constants(runs: dict[str, Predictor], shards: Path, output: Path) -
     """
 
     @cache
-    def known(shard: str, objective: str, clients_count_alike: bool) -> Mapping[str, float]:
-        return _of_shard(shards / shard, objectives[objective], clients_count_alike)
+    def known(shard: str, objective: str, over_clients: bool) -> Mapping[str, float]:
+        return _of_shard(shards / shard, objectives[objective], over_clients)
 
     objectives = {run.objective.slug: run.objective for run in runs.values()}
     rows = []
     for name, run in runs.items():
         by_seed: dict[int | None, Mapping[str, float]] = {
-            seed: known(shard, run.objective.slug, run.clients_count_alike)
+            seed: known(shard, run.objective.slug, run.over_clients)
             for seed, shard in run.shards.items()
         }
         first = next(iter(by_seed.values()))
@@ -75,7 +76,7 @@ def tabulate_constants(runs: dict[str, Predictor], shards: Path, output: Path) -
     write_text(output, to_csv([row._asdict() for row in rows], ConstantRow._fields))
 
 
-def _of_shard(path: Path, objective: Objective, clients_count_alike: bool) -> Mapping[str, float]:
+def _of_shard(path: Path, objective: Objective, over_clients: bool) -> Mapping[str, float]:
     with open_parquet(path) as file:
         metadata = read_metadata(file, path, ("rows",))
         label = to_array(file.read(columns=["label"])["label"])
@@ -83,8 +84,9 @@ def _of_shard(path: Path, objective: Objective, clients_count_alike: bool) -> Ma
     sizes = metadata.get("client_samples") or [metadata["groups"][0][1]]
     held = sum(sizes)
     weights = np.full(held, 1 / held)
-    if clients_count_alike:
-        weights = np.repeat(1 / (len(sizes) * np.maximum(sizes, 1)), sizes)
+    if over_clients:
+        declared: ClientWeights = getattr(objective, "client_weights", "equal")
+        weights = row_weights(np.array(sizes), declared)
     return best_constants(objective, label[:held], weights, label[held:])
 
 

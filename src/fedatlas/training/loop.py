@@ -227,7 +227,7 @@ class _Run:
         """
         problem, network = run.problem, run.network
         # Without any curvature (all features 0) every step is covered.
-        has_bounds = getattr(problem, "smoothness", 0)
+        has_bounds = getattr(problem, "smoothness", 0) and self.spec.objective.has_constants
         bounds = self.algorithm.step_bounds(problem) if has_bounds else []
         warnings = [str(bound) for bound in bounds if bound.exceeded]
         for warning in warnings:

@@ -7,7 +7,9 @@ import numpy as np
 from scipy import sparse
 
 from fedatlas.arithmetic.kernels.formulas import LinearModel
+from fedatlas.data.tables import open_parquet, read_metadata
 from fedatlas.errors import FedatlasError
+from fedatlas.federations.shards import read_shard, row_weights
 from fedatlas.federations.vertical.shards import PartyRows, read_party_shards
 from fedatlas.schema.objectives import LinearObjective, Regulariser
 from fedatlas.schema.runs import Optimum, write_optimum
@@ -21,14 +23,26 @@ log = logging.getLogger(__name__)
 
 
 def find_optimum(rows: list[Path], objective: LinearObjective, output: Path) -> None:
-    """Find an objective's optimum on pooled training rows, from the files of all parties."""
-    _, found = solve(read_party_shards(rows).train, objective)
+    """Find an objective's optimum on training rows: of one party, pooled, or of all clients."""
+    with open_parquet(rows[0]) as file:
+        of_clients = "client_samples" in read_metadata(file, rows[0], ("rows",))
+    if of_clients:
+        data = read_shard(rows[0])
+        held = PartyRows(data.samples.features, data.samples.label, np.array([0]))
+        weights = row_weights(np.diff(data.offsets), objective.client_weights)
+        _, found = solve(held, objective, weights)
+    else:
+        _, found = solve(read_party_shards(rows).train, objective)
     write_optimum(found, output)
     log.info("%s", found)
 
 
-def solve(rows: PartyRows, objective: LinearObjective) -> tuple[np.ndarray, Optimum]:
+def solve(
+    rows: PartyRows, objective: LinearObjective, weights: np.ndarray | None = None
+) -> tuple[np.ndarray, Optimum]:
     """Minimise from w = 0 by L-BFGS (scipy), restarted while it improves: w* and f*.
+
+    weights: (n,) of rows in f, of sum 1; 1/n by default.
 
     Raises FedatlasError when a strongly convex objective is not solved to ACCURACY.
     """
@@ -40,7 +54,7 @@ def solve(rows: PartyRows, objective: LinearObjective) -> tuple[np.ndarray, Opti
     if not isinstance(features, np.ndarray):
         used = np.unique(features.indices)
         features = sparse.csr_array(sparse.csc_array(features)[:, used])
-    model = LinearModel(features, rows.label, objective)
+    model = LinearModel(features, rows.label, objective, weights)
     w = np.zeros(len(used))
     value, _ = model.value_and_gradient(w)
     strength = objective.weight if objective.regulariser is Regulariser.L2 else None

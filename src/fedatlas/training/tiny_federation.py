@@ -46,6 +46,10 @@ class TinyFederation:
         if isinstance(objective, NetworkObjective):
             linear = {"model": "linear"} | ({"hidden": None} if "hidden" in vars(objective) else {})
             objective = objective.model_copy(update=linear)
+        weights = getattr(objective, "client_weights", "equal")
+        if isinstance(weights, tuple):
+            fewer = {"client_weights": weights[: self.clients]}
+            objective = objective.model_copy(update=fewer)
         self.spec = spec.model_copy(
             update={
                 "dataset": "rehearsal",

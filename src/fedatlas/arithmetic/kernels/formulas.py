@@ -172,6 +172,17 @@ def losses(loss, margins, labels):
 
 
 @compiled
+def weighted_losses(loss, margins, labels, weights):
+    """Weighted sum of the losses and their derivatives times their weights, (n,)."""
+    total = 0.0
+    slopes = np.empty(len(margins))
+    for row in range(len(margins)):
+        total += weights[row] * loss_value(loss, margins[row], labels[row])
+        slopes[row] = weights[row] * loss_derivative(loss, margins[row], labels[row])
+    return total, slopes
+
+
+@compiled
 def penalties(regulariser, weight, x):
     """The weighted regulariser and its gradient (d,)."""
     value = 0.0
@@ -196,9 +207,14 @@ class LinearModel:
     """f(w) = 1/n Σ_i L(w·x_i, y_i) + weight · regulariser(w) over dense or CSR rows (n, d)."""
 
     def __init__(
-        self, features: np.ndarray | sparse.csr_array, label: np.ndarray, objective: LinearObjective
+        self,
+        features: np.ndarray | sparse.csr_array,
+        label: np.ndarray,
+        objective: LinearObjective,
+        weights: np.ndarray | None = None,
     ) -> None:
-        """Hold the rows; label is (n,)."""
+        """Hold the rows; label is (n,). weights: (n,) of rows in place of 1/n, of sum 1."""
+        self._weights = None if weights is None else len(weights) * weights
         self.samples, self.dimension = features.shape
         self._features = (
             frozen(np.ascontiguousarray(features)) if isinstance(features, np.ndarray) else features
@@ -223,7 +239,9 @@ class LinearModel:
 
     def losses(self, margins: np.ndarray) -> tuple[float, np.ndarray]:
         """Sum of the losses and their derivatives (n,)."""
-        return losses(self._loss, margins, self._label)
+        if self._weights is None:
+            return losses(self._loss, margins, self._label)
+        return weighted_losses(self._loss, margins, self._label, self._weights)
 
     def data_gradient(self, slopes: np.ndarray) -> np.ndarray:
         """1/n Σ_i slope_i x_i, (d,)."""

@@ -29,6 +29,7 @@ class Horizontal(ClientFederation):
     objectives = (LinearObjective, PredictionObjective)
     holders = "clients"
     counters = Counters
+    weighs_clients = True
     has_budgets = True
     inwards, outwards = ("gather",), ("broadcast",)
     needed = ("gather",)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from fedatlas.arithmetic.objectives import average_smoothness, has_two_classes, quality
 from fedatlas.federations.horizontal.problem import HorizontalProblem
+from fedatlas.federations.shards import ClientSamples, row_weights
 from fedatlas.schema.objectives import LinearObjective
-
-if TYPE_CHECKING:
-    from fedatlas.federations.shards import ClientSamples
 
 
 class LinearProblem(HorizontalProblem):
@@ -24,11 +22,12 @@ class LinearProblem(HorizontalProblem):
 
     def __init__(self, data: ClientSamples, objective: LinearObjective) -> None:
         """FedatlasError if labels do not suit the loss."""
-        super().__init__(data)
+        super().__init__(data, objective.client_weights)
         self.has_classes = has_two_classes(objective, data.metadata, data.samples, data.test)
         self.dimension = data.samples.features.shape[1]
         self.objective = objective
-        self._test, self._row_weights = data.test, data.row_weights
+        self._test = data.test
+        self._row_weights = row_weights(np.diff(data.offsets), objective.client_weights)
         row_norms = np.sqrt((data.samples.features**2).sum(axis=1))
         self.smoothness = objective.smoothness(float(row_norms.max(initial=0.0)))
         self._rows_on_host = data.samples.features

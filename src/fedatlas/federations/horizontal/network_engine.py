@@ -24,7 +24,7 @@ class NetworkEngine(PredictingNetwork, HorizontalProblem):
         vectorised: bool | None = None,
     ) -> None:
         """Move all samples to the device; FedatlasError if labels do not suit the loss."""
-        super().__init__(data)
+        super().__init__(data, objective.client_weights)
         self._load_with_loss(data, objective, device, dtype, vectorised)
         self.itemsize = dtype.itemsize
 

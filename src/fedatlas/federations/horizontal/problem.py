@@ -1,12 +1,13 @@
-"""Federated finite sums: N clients hold disjoint samples, f(x) = 1/N Σ_i f_i(x).
+"""Federated finite sums: N clients hold disjoint samples, f(x) = Σ_i p_i f_i(x).
 
 f_i(x) is the mean loss of client i's samples: of a linear model 1/M_i Σ_j loss(a_ijᵀx, b_ij) +
 weight · regulariser(x), or of a network with parameters x.
 
-Clients count equally, as in FedPAGE eq. (1); where all hold equally many samples this is the mean
-over samples. Points are (d,) or, one per client, (S, d); gradients are (S, d), the sampled clients
-being the leading axis. Where (S, d) numbers are too many to hold at once they are ChunkedRows,
-which come into being a chunk of clients at a time, when they are summed.
+By default clients count equally, p_i = 1/N, as in FedPAGE eq. (1); where all hold equally many
+samples this is the mean over samples, as with p_i = M_i/M it always is. Points are (d,) or, one per
+client, (S, d); gradients are (S, d), the sampled clients being the leading axis. Where (S, d)
+numbers are too many to hold at once they are ChunkedRows, which come into being a chunk of clients
+at a time, when they are summed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from fedatlas.arithmetic.client_rows import ChunkedRows, ClientRows, rows_of
 from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.parts import ClientEngine, Counters
+from fedatlas.schema.objectives import ClientWeights
 
 if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep libraries out of that
     from fedatlas.federations.shards import ClientSamples
@@ -39,10 +41,33 @@ class HorizontalProblem(ClientEngine):
 
     dimension: int
 
-    def __init__(self, data: ClientSamples) -> None:
+    def __init__(self, data: ClientSamples, weights: ClientWeights) -> None:
+        """weights: how clients count in f."""
         from fedatlas.arithmetic.kernels.drawing import COMPILED
+        from fedatlas.federations.shards import client_shares
 
         super().__init__(data, Counters(), COMPILED)
+        sizes = np.diff(data.offsets)
+        #: p, (N,); None where all are 1/N.
+        self._shares = None if weights == "equal" else client_shares(sizes, weights)
+
+    def mean(self, rows: Any, clients: np.ndarray) -> Any:
+        """An estimate of Σ_i p_i row_i by the rows (S, d) of these clients, (d,).
+
+        N/S Σ_{i∈S} p_i row_i, which is unbiased where clients are sampled uniformly, and exact of
+        all: with p_i = 1/N the mean over S. McMahan et al. divide by Σ_{i∈S} p_i instead. With few
+        clients of unequal weights that is biased towards 1/N, and methods then minimise another
+        function than the one that is measured: with S = 1 no weight counts at all.
+        """
+        if self._shares is None:
+            return rows.sum(0) / len(clients)
+        return self.clients / len(clients) * self.part_of_mean(rows, clients)
+
+    def part_of_mean(self, rows: Any, clients: np.ndarray) -> Any:
+        """Σ_{i∈S} p_i row_i, (d,): what changes of these clients' rows change of the whole mean."""
+        if self._shares is None:
+            return rows.sum(0) / self.clients
+        return (self.array(self._shares[clients])[:, None] * rows).sum(0)
 
     @abstractmethod
     def zeros(self, *shape: int) -> Any:
