@@ -260,7 +260,8 @@ UNEQUAL = "two rehearsals under one seed"
 
 SENT = "(x,) = network.broadcast(state.x, to=clients)"
 GATHERED = "(delta,) = network.gather(y - x)"
-RETURNED = "return State(state.x + self.server_step_size * (delta.sum(0) / self.clients_per_round))"
+MEAN = "problem.mean(delta, clients)"
+RETURNED = "return State(state.x + self.server_step_size * problem.mean(delta, clients))"
 AGENTS = "gaussian_gradient_descent"
 RULE = "return UpdateRule(self.step_size, synchronous=self.synchronous)"
 ROUND = f"{RULE}\n\n    def round(self, state, problem, network, random):\n        "
@@ -268,7 +269,7 @@ FAULTS = [
     ("fedavg", GATHERED, "delta = y - x", "the server is sent nothing: call"),
     ("fedavg", SENT, "x = state.x", UNSENT),
     (
-        *("fedavg", "delta.sum(0)", "delta.sum(0) * np.nan"),
+        *("fedavg", "problem.mean(delta, clients)", "problem.mean(delta, clients) * np.nan"),
         "makes the state's x and the model that is measured NaN.* was sent is not NaN",
     ),
     (
@@ -279,7 +280,7 @@ FAULTS = [
         *("fedavg", RETURNED, "return State(state.x + delta.mean(0), np.nan * state.x)"),
         "the first round makes the state's more NaN",
     ),
-    ("fedavg", "delta.sum(0)", "(y - x).sum(0)", f"after round 0 {UNGATHERED}"),
+    ("fedavg", MEAN, "problem.mean(y - x, clients)", f"after round 0 {UNGATHERED}"),
     (
         *("fedavg", RETURNED),
         "m = 0 if state.more is None else state.more\n"
@@ -321,7 +322,7 @@ FAULTS = [
         *("fedavg", RETURNED, "MEMORY.append(delta); return State(state.x + sum(MEMORY).mean(0))"),
         UNEQUAL,
     ),
-    ("fedavg", "delta.sum(0)", "(delta.sum(0) + np.random.normal(size=6))", UNEQUAL),
+    ("fedavg", MEAN, f"({MEAN} + np.random.normal(size=6))", UNEQUAL),
     (
         *("local_sgda", "problem.step_done()", "pass"),
         r"no step: call problem\.step_done\(\) after each",
