@@ -85,6 +85,7 @@ OF_EXPERIMENTS = {
         "input": TRACES | {"rows": of_experiment(results.seed_shards)},
         "passes": ["traces", "output"],
         "shards": f"{RESULTS}/shards",
+        "code": of_experiment(results.theory_code),
         "needs": needs(gigabytes=4, minutes=30),
     },
     "draw_theory": {

@@ -3,12 +3,12 @@
 import re
 import sys
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from fedatlas import algorithms, architectures
-from fedatlas.extensions import VARIABLE, open_projects
+from fedatlas.extensions import CODE, VARIABLE, open_projects
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -33,7 +33,7 @@ def open_project(folder: Path, files: Mapping[str, str], monkeypatch: pytest.Mon
     """The same, which is the only project of this process until the test ends."""
     write_project(folder, files)
     monkeypatch.setenv(VARIABLE, "")
-    for package in (algorithms, architectures):
+    for package in map(import_module, CODE.values()):
         monkeypatch.setattr(package, "__path__", [*package.__path__])
     for module in [name for name in sys.modules if is_projects_own(name, files)]:
         monkeypatch.delitem(sys.modules, module)
@@ -43,6 +43,5 @@ def open_project(folder: Path, files: Mapping[str, str], monkeypatch: pytest.Mon
 
 def is_projects_own(module: str, files: Mapping[str, str]) -> bool:
     """Whether a module that is loaded may be one of the files, of an earlier test's project."""
-    return module.startswith("fedatlas.algorithms.") and any(
-        name == f"methods/{module.rpartition('.')[2]}.py" for name in files
-    )
+    package, _, name = module.rpartition(".")
+    return any(package == CODE[kind] and f"{kind}/{name}.py" in files for kind in CODE)

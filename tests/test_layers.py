@@ -28,7 +28,8 @@ LAYERS = (
     {"training"},  # shards to traces
     {"plan"},  # jobs, files and dependencies
     {"evaluation"},  # traces to verdicts
-    {"theory"},  # theorems beside runs
+    {"theory"},  # constants, and what a theorem is
+    {"theorems"},  # a file for each method that has some
     {"studies"},  # other questions
     {"figures"},
     {"provenance.expected"},  # whether a trace is still that of the plan

@@ -24,8 +24,8 @@ from fedatlas.evaluation.tables import to_csv
 from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
 from fedatlas.federations.shards import ClientSamples
 from fedatlas.schema.objectives import LinearObjective
+from fedatlas.theorems import theorems_on as all_theorems_on
 from fedatlas.theory.constants import Constants, constants_of
-from fedatlas.theory.methods import theorems_on as all_theorems_on
 from fedatlas.theory.theorems import Course
 from judging import verdict
 from reference import PARTS

@@ -23,13 +23,9 @@ from fedatlas.federations.shards import ClientSamples
 from fedatlas.privacy.conditions import assumption_4, assumption_5
 from fedatlas.privacy.schemes import S1, S2, TrackingSteps
 from fedatlas.schema.objectives import PolyakObjective
-from fedatlas.theory.dp_gradient_tracking import (
-    AgentConstants,
-    conditions_of,
-    constants_of_agents,
-    recursion,
-)
-from fedatlas.theory.methods import theorems_on
+from fedatlas.theorems import theorems_on
+from fedatlas.theorems.dp_gradient_tracking import conditions_of, recursion
+from fedatlas.theory.agents import AgentConstants, constants_of_agents
 from fedatlas.theory.theorems import Course, Theorem
 from judging import verdict
 from trace_factory import make_trace

@@ -13,8 +13,8 @@ from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.shards import ClientSamples
 from fedatlas.schema.objectives import AucObjective
-from fedatlas.theory.fmgda import MinMaxConstants, min_max_constants
-from fedatlas.theory.methods import theorems_on
+from fedatlas.theorems import theorems_on
+from fedatlas.theory.auc import MinMaxConstants, min_max_constants
 from fedatlas.theory.theorems import Course
 
 WORKERS, SAMPLES, FEATURES = 4, 30, 3

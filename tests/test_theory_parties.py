@@ -29,8 +29,8 @@ from fedatlas.figures.theory import compose_theory
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.schema.runs import RunSpec
 from fedatlas.studies import theory as study
+from fedatlas.theorems import theorems_on
 from fedatlas.theory.constants import PartyConstants, constants_of
-from fedatlas.theory.methods import theorems_on
 from fedatlas.theory.theorems import Course, Delays, delays_of, largest_step
 from reference import PARTS
 from trace_factory import vertical_trace

@@ -11,9 +11,8 @@ from fedatlas.algorithms.tdcd import Tdcd
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.evaluation.claims.slope import SlopeTest
 from fedatlas.federations.tiered.hubs import TieredCounters, TieredNetwork
-from fedatlas.theory.constants import constants_of
-from fedatlas.theory.methods import theorems_on
-from fedatlas.theory.tdcd import TierConstants
+from fedatlas.theorems import theorems_on
+from fedatlas.theory.constants import TierConstants, constants_of
 from fedatlas.theory.theorems import Course
 from judging import verdict
 from reference import PARTS, slope

@@ -1,15 +1,17 @@
 """What users add: files of the package, such as methods, and projects in folders elsewhere.
 
-A project has `methods/*.py` and `architectures/*.py`, which Python finds as modules of this
-package, and configuration (docs/projects.md). An environment variable says which projects there
-are: so jobs, and what they start, know them, too.
+A project has `methods/*.py`, `architectures/*.py` and `theorems/*.py`, which Python finds as
+modules of this package, and configuration (docs/projects.md). An environment variable says which
+projects there are: so jobs, and what they start, know them, too.
 """
 
 import importlib
 import os
+import pkgutil
 import sys
 import traceback
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -18,11 +20,16 @@ from fedatlas.errors import FedatlasError
 #: Names the folders of all projects, separated as in PATH.
 VARIABLE = "FEDATLAS_PROJECTS"
 #: Folders of a project that hold code, and the packages whose modules their files become.
-CODE = {"methods": "fedatlas.algorithms", "architectures": "fedatlas.architectures"}
+CODE = {
+    "methods": "fedatlas.algorithms",
+    "architectures": "fedatlas.architectures",
+    "theorems": "fedatlas.theorems",
+}
 
 _PACKAGE = Path(__file__).parent
-# Folders of the package in which a file adds a method, a network, a kind of claims or a format.
-_FOLDERS = ("algorithms", "architectures", "evaluation/claims", "data/formats")
+# Folders of the package in which a file adds a method, a network, theorems, a kind of claims or a
+# format.
+_FOLDERS = ("algorithms", "architectures", "theorems", "evaluation/claims", "data/formats")
 
 
 def projects() -> list[Path]:
@@ -48,6 +55,21 @@ def open_projects(folders: Sequence[Path]) -> None:
 def code_folders(kind: str) -> list[str]:
     """The folders of that name that projects have: where else Python looks for modules."""
     return [str(folder / kind) for folder in projects() if (folder / kind).is_dir()]
+
+
+def code_names(kind: str) -> list[str]:
+    """The modules in the package's folder of that kind and in projects', sorted; not shared ones.
+
+    kind: as projects call their folder.
+    """
+    own = _PACKAGE / CODE[kind].rpartition(".")[2]
+    return _names((str(own), *code_folders(kind)))
+
+
+@cache
+def _names(folders: tuple[str, ...]) -> list[str]:
+    names = (module.name for module in pkgutil.iter_modules(folders))
+    return sorted(name for name in names if not name.startswith("_"))
 
 
 def added_sources(folders: Iterable[Path]) -> tuple[tuple[str, Path], ...]:

@@ -5,14 +5,13 @@ Files lie here, or in the folder `methods` of a project (see `fedatlas.extension
 no method.
 """
 
-import pkgutil
 import sys
 from functools import cache
 from pkgutil import resolve_name
 from types import ModuleType
 
 from fedatlas.errors import FedatlasError, error_context, similar
-from fedatlas.extensions import code_folders, import_extension
+from fedatlas.extensions import code_folders, code_names, import_extension
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.schema.models import only_subclass, validated
 from fedatlas.schema.runs import RunSpec
@@ -22,13 +21,7 @@ __path__ += code_folders("methods")
 
 def algorithm_names() -> list[str]:
     """All methods, sorted."""
-    return _names(tuple(__path__))
-
-
-@cache
-def _names(folders: tuple[str, ...]) -> list[str]:
-    names = (module.name for module in pkgutil.iter_modules(folders))
-    return sorted(name for name in names if not name.startswith("_"))
+    return code_names("methods")
 
 
 def algorithm_class(name: str) -> type[Algorithm]:

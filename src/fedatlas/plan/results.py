@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedatlas.architectures import architecture_module
+from fedatlas.extensions import CODE, code_names
 from fedatlas.plan.build import Plan, validated_partitions
 from fedatlas.plan.jobs import shards
 from fedatlas.plan.places import RESULTS
@@ -134,6 +135,12 @@ def budgets_code(plan: Plan, experiment: str) -> list[str]:
     """The methods whose privacy budgets are computed."""
     methods = sorted({spec.algorithm for spec in plan.runs_of(experiment)})
     return [f"fedatlas.algorithms.{name}" for name in methods]
+
+
+def theory_code(plan: Plan, experiment: str) -> list[str]:
+    """The methods of an experiment on which there are theorems, and the modules with these."""
+    methods = {spec.algorithm for spec in plan.runs_of(experiment)} & {*code_names("theorems")}
+    return [f"{CODE[kind]}.{name}" for name in sorted(methods) for kind in ("methods", "theorems")]
 
 
 def keys_spec(plan: Plan, name: str, *declared: str, **more: object) -> dict[str, Any]:

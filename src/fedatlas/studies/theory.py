@@ -25,10 +25,10 @@ from fedatlas.schema.federation import federation_of
 from fedatlas.schema.objectives import AucObjective, LinearObjective, PolyakObjective
 from fedatlas.schema.runs import RunSpec
 from fedatlas.store.experiment import read_runs
+from fedatlas.theorems import theorems_on
+from fedatlas.theory.agents import AgentConstants, constants_of_agents
+from fedatlas.theory.auc import min_max_constants
 from fedatlas.theory.constants import constants_of
-from fedatlas.theory.dp_gradient_tracking import AgentConstants, constants_of_agents
-from fedatlas.theory.fmgda import min_max_constants
-from fedatlas.theory.methods import AnyConstants, theorems_on
 from fedatlas.theory.theorems import Course, Theorem, delays_of
 
 
@@ -53,7 +53,7 @@ def theorems_of_runs(
             with error_context(spec.name):
                 folder = shards / spec.dataset / spec.split / partition.slug
                 if isinstance(spec.objective, PolyakObjective):
-                    constants: AnyConstants = _of_agents(spec, folder)
+                    constants: Any = _of_agents(spec, folder)
                 else:
                     constants = known(partition.kind, folder, partition.silos, spec.objective)
             known_optimum = getattr(constants, "optimum", None)
@@ -75,12 +75,11 @@ def _of_agents(spec: RunSpec, folder: Path) -> AgentConstants:
 
 def _constants(
     kind: str, folder: Path, silos: int, objective: LinearObjective | AucObjective
-) -> AnyConstants:
+) -> Any:
     data = federation_of(kind).read(shard_files(folder, silos))
     if isinstance(objective, AucObjective):
         return min_max_constants(data, objective)
-    found: AnyConstants = constants_of(data, objective)
-    return found
+    return constants_of(data, objective)
 
 
 def _course(trace: Trace, spec: RunSpec, optimum: float | None) -> Course:
@@ -88,7 +87,8 @@ def _course(trace: Trace, spec: RunSpec, optimum: float | None) -> Course:
         return float(bounded_values(trace, quantity, optimum)[:, -1].mean())
 
     if spec.partition.kind != "vertical":
-        return Course(spec.rounds, reached)
+        graphs = () if spec.graphs is None else spec.graph_weights
+        return Course(spec.rounds, reached, graphs=tuple(w for w in graphs if w is not None))
     updates, iterations = (
         int(np.nanmax(column(trace, name))) for name in ("iteration", "block_updates")
     )

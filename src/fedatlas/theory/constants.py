@@ -2,15 +2,16 @@
 
 from dataclasses import dataclass
 from functools import singledispatch
-from math import inf, sqrt
+from math import inf, isinf, sqrt
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from fedatlas.arithmetic.kernels.formulas import LinearModel
-from fedatlas.arithmetic.objectives import average_smoothness
+from fedatlas.arithmetic.objectives import average_smoothness, block_smoothness
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.shards import ClientSamples
+from fedatlas.federations.shards import ClientSamples, TieredSamples
 from fedatlas.federations.vertical.shards import Features, PartyRows, PartySamples
 from fedatlas.schema.objectives import LinearObjective, Loss, Regulariser
 from fedatlas.training.solver import solve
@@ -23,6 +24,7 @@ class Constants:
     clients: N. samples: M of each client. smoothness: L of every f_ij (FedPAGE, Assumption 2.1).
     average_smoothness: an L of Assumption 2.2. gap: f(x⁰) − f*, or an upper bound of it: f* is 0 at
     least. distance: ‖x⁰ − x*‖ of a convex objective, None of others. optimum: f* of a convex one.
+    convexity: μ of f, the weight of an l2 regulariser, None of others.
     """
 
     clients: int
@@ -32,6 +34,7 @@ class Constants:
     gap: float
     distance: float | None
     optimum: float | None
+    convexity: float | None = None
 
     @property
     def convex(self) -> bool:
@@ -66,9 +69,44 @@ class PartyConstants:
         return max(self.smoothness, *self.block_smoothness, self.regulariser_smoothness)
 
 
+@dataclass(frozen=True)
+class TierConstants:
+    """Constants of L(θ), the mean over all samples, over silos with columns, and the start θ⁰ = 0.
+
+    clients: K_j of each silo. samples: M. loss_smoothness, partial_smoothness: L and L_max of
+    Assumption 1. deviations: of each silo a bound, for all θ, of the mean over samples of
+    ‖∇_j ℓ_i − ∇_j L‖², so that σ_j² of minibatches follows; None of a loss whose slope has no
+    bound. gap, optimum: as of `Constants`.
+    """
+
+    clients: tuple[int, ...]
+    samples: int
+    loss_smoothness: float
+    partial_smoothness: float
+    deviations: tuple[float, ...] | None
+    gap: float
+    optimum: float | None
+
+    @property
+    def smoothness(self) -> float:
+        """max(L, L_max)."""
+        return max(self.loss_smoothness, self.partial_smoothness)
+
+    def variance(self, batch_size: int) -> float | None:
+        """Σ_j σ_j² of minibatches (9), of each client its even share of |ζ| = batch_size samples.
+
+        As if every client drew from all samples, without replacement, which (8) assumes.
+        """
+        if self.deviations is None:
+            return None
+        left = (self.samples - batch_size) / max(self.samples - 1, 1)
+        pairs = zip(self.clients, self.deviations, strict=True)
+        return sum(clients * left / batch_size * deviation for clients, deviation in pairs)
+
+
 @singledispatch
 def constants_of(data: Any, objective: LinearObjective) -> Any:
-    """Computed from samples of clients, columns of parties, or silos (`theory.tiers`).
+    """Computed from samples of clients, columns of parties, or silos.
 
     FedatlasError where clients hold unequally many.
     """
@@ -103,6 +141,7 @@ def _of_clients(data: ClientSamples, objective: LinearObjective) -> Constants:
         gap=start - (optimum or 0.0),
         distance=distance,
         optimum=optimum,
+        convexity=_convexity(objective),
     )
 
 
@@ -125,7 +164,33 @@ def _of_parties(rows: PartyRows, objective: LinearObjective) -> PartyConstants:
         # g is ½ ‖w‖², or half of Σ w²/(1 + w²): the paper's λ/2 is our weight of the latter.
         regulariser_smoothness=0.0 if regulariser is Regulariser.NONE else 1.0,
         gradient_bound=_gradient_bound(rows, objective, start),
-        convexity=objective.regularisation_weight if regulariser is Regulariser.L2 else None,
+        convexity=_convexity(objective),
+        gap=start - (optimum or 0.0),
+        optimum=optimum,
+    )
+
+
+@constants_of.register
+def _of_silos(data: TieredSamples, objective: LinearObjective) -> TierConstants:
+    """Rows by ascending sample id, columns silo by silo."""
+    blocks = [
+        sparse.csr_array(silo.samples.features)[place]
+        for silo, place in zip(data.silos, data.place, strict=True)
+    ]
+    starts = np.cumsum([0, *(block.shape[1] for block in blocks)])
+    features = sparse.csr_array(sparse.hstack(blocks, format="csr"))
+    rows = PartyRows(features, data.silos[0].samples.label[data.place[0]], starts)
+    start, optimum = at_start(rows, objective)[0], optimum_of(rows, objective)[1]
+    of_loss, partial = block_smoothness(features, starts.tolist(), objective)
+    steepest = objective.loss.steepest
+    return TierConstants(
+        clients=tuple(silo.clients for silo in data.silos),
+        samples=len(rows),
+        loss_smoothness=of_loss,
+        partial_smoothness=partial,
+        deviations=None
+        if isinf(steepest)
+        else tuple(steepest**2 * float((block**2).sum()) / len(rows) for block in blocks),
         gap=start - (optimum or 0.0),
         optimum=optimum,
     )
@@ -143,6 +208,11 @@ def optimum_of(rows: PartyRows, objective: LinearObjective) -> tuple[float | Non
         return None, None
     best, found = solve(rows, objective)
     return float(np.linalg.norm(best)), found.objective
+
+
+def _convexity(objective: LinearObjective) -> float | None:
+    """μ of an l2 regulariser, as a single loss may be flat."""
+    return objective.regularisation_weight if objective.regulariser is Regulariser.L2 else None
 
 
 def _largest_norms(rows: PartyRows) -> np.ndarray:

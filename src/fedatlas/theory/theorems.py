@@ -78,7 +78,8 @@ class Course:
 
     rounds: of communication. reached: what of a bounded quantity was measured at the end; inf of a
     run that diverged. Of parties: dominated_updates, global_iterations (updates of blocks) and
-    delays.
+    delays. graphs: of agents, the weights (n, n) of the graph of states and of that of trackers, if
+    there is one.
     """
 
     rounds: int
@@ -86,6 +87,7 @@ class Course:
     dominated_updates: int = 0
     global_iterations: int = 0
     delays: Delays | None = None
+    graphs: tuple[np.ndarray, ...] = ()
 
     def level(self, quantity: str) -> float:
         """The level measured at the end."""

@@ -1,4 +1,4 @@
-"""Theorems on methods around a server: FedPAGE (Zhao, Li, Richtárik 2021) and SCAFFOLD's.
+"""FedPAGE's theorems (Zhao, Li, Richtárik 2021).
 
 Constants are those of the proofs. p = S/N; L is that of every sample, or with K = 1 that of
 Assumption 2.2. FedPAGE's nonconvex theorems are given as printed and as their proofs need them: the
@@ -9,14 +9,13 @@ large.
 from math import sqrt
 
 from fedatlas.algorithms.fedpage import FedPage
-from fedatlas.algorithms.scaffold import Scaffold
 from fedatlas.evaluation.bounds import SQUARED_GRADIENT, SUBOPTIMALITY, Bound
 from fedatlas.federations.algorithm import StepBound
 from fedatlas.theory.constants import Constants
 from fedatlas.theory.theorems import Course, Theorem
 
 
-def theorems_of_fedpage(method: FedPage, constants: Constants, course: Course) -> list[Theorem]:
+def theorems(method: FedPage, constants: Constants, course: Course) -> list[Theorem]:
     """All that are about its number of local steps, and of convex objectives those of section 5."""
     lacks, rounds = _lacks(method, constants), course.rounds
     found = [
@@ -97,17 +96,3 @@ def _convex(method: FedPage, constants: Constants, rounds: int, lacks: str) -> T
         Bound(SUBOPTIMALITY, "rounds", constant=constant),
         rounds,
     )
-
-
-def theorems_of_scaffold(method: Scaffold, constants: Constants, course: Course) -> list[Theorem]:
-    """η̃ = K η_g η_l ≤ (S/N)^(2/3)/(24 L) with η_g ≥ 1, quoted from memory, without its constant."""
-    lacks = "" if method.server_step_size >= 1 else "η_g ≥ 1"
-    return [
-        Theorem(
-            "SCAFFOLD's nonconvex theorem",
-            "quoted from memory",
-            constants.smoothness,
-            tuple(method.step_bounds(constants)),
-            lacks,
-        )
-    ]
