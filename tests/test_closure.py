@@ -13,6 +13,8 @@ import pytest
 import fedatlas
 from fedatlas.code import SourceTree, import_closure
 from fedatlas.plan.build import build_plan
+from fedatlas.plan.results import theory_code
+from fedatlas.steps import STEPS
 
 ROOT = fedatlas.__path__[0]
 
@@ -186,9 +188,13 @@ def test_digests_do_not_depend_on_what_was_kept_of_earlier_ones(tmp_path, index)
 
 
 @pytest.fixture(scope="module")
-def specs():
+def plan():
+    return build_plan(Path("config"))
+
+
+@pytest.fixture(scope="module")
+def specs(plan):
     """Of the demo's runs."""
-    plan = build_plan(Path("config"))
     names = [name for name in plan.experiments if name.startswith("demo-")]
     return [spec for name in names for spec in plan.runs_of(name)]
 
@@ -244,6 +250,7 @@ EDITS = {
     "federations/min_max/engine.py": lambda spec: spec.federation.name == "min_max",
     "training/loop.py": lambda spec: True,
     "evaluation/verdicts.py": lambda spec: False,
+    "theorems/fedpage.py": lambda spec: False,
     "plan/build.py": lambda spec: False,
 }
 
@@ -257,6 +264,36 @@ def test_an_edit_reruns_exactly_the_runs_that_import_it(package, specs):
         after = digests(package, specs)
         changed = {code for code in before if after[code] != before[code]}
         assert changed == {spec.code for spec in specs if reruns(spec)}, edited
+        before = after
+
+
+# File → the methods whose theorems it has.
+THEOREMS = {
+    "theorems/fedpage.py": {"fedpage"},
+    "theorems/tdcd.py": {"tdcd"},
+    "theorems/_vfb2_convex.py": {"vfb2_sgd", "vfb2_svrg", "vfb2_saga"},
+    "theory/constants.py": None,  # of all
+}
+
+
+def test_an_edit_of_theorems_reruns_exactly_the_tables_about_their_methods(package, plan):
+    methods, code = {}, {}
+    for name in plan.experiments:
+        if plan.experiments[name].theory:
+            methods[name] = {spec.algorithm for spec in plan.runs_of(name)}
+            code[name] = (*STEPS["tabulate_theory"].code, *theory_code(plan, name))
+
+    def tables():
+        tree = SourceTree(package)
+        return {name: tree.digest(*of) for name, of in code.items()}
+
+    before = tables()
+    for edited, of in THEOREMS.items():
+        with (package / edited).open("a") as file:
+            file.write("\n_EDITED = True\n")
+        after = tables()
+        changed = {name for name in before if after[name] != before[name]}
+        assert changed == {name for name in code if of is None or methods[name] & of}, edited
         before = after
 
 
