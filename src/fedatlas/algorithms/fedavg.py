@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.federations.horizontal import LocalStepsAlgorithm
+from fedatlas.federations.horizontal import LocalWorkAlgorithm
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.parts import StarNetwork
 
@@ -16,7 +16,7 @@ class State:
     x: Any
 
 
-class FedAvg(LocalStepsAlgorithm):
+class FedAvg(LocalWorkAlgorithm):
     """FedAvg (McMahan et al. 2017) with the two step sizes of Karimireddy et al. (2020)."""
 
     title: ClassVar[str] = "FedAvg"
@@ -35,7 +35,7 @@ class FedAvg(LocalStepsAlgorithm):
         """Average the sampled clients' local progress."""
         clients = random.sample(problem.clients, self.clients_per_round)
         (x,) = network.broadcast(state.x, to=clients)
-        batch = problem.minibatches(random, clients, self.batch_size, self.local_steps)
-        y = problem.local_sgd(x, batch, self.local_step_size)
+        batch = self.local_batches(problem, random, clients)
+        y = problem.local_sgd(x, batch, self.local_step_at(random.round))
         (delta,) = network.gather(y - x)
         return State(state.x + self.server_step_size * problem.mean(delta, clients))

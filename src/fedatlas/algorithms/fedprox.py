@@ -6,12 +6,12 @@ from pydantic import NonNegativeFloat
 
 from fedatlas.algorithms.fedavg import State
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.federations.horizontal import LocalStepsAlgorithm
+from fedatlas.federations.horizontal import LocalWorkAlgorithm
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.parts import StarNetwork
 
 
-class FedProx(LocalStepsAlgorithm):
+class FedProx(LocalWorkAlgorithm):
     """FedProx (Li et al. 2020, arXiv:1812.06127, Algorithm 2); μ = proximal_weight.
 
     Clients minimise f_i(y) + μ/2 ‖y − x‖² inexactly. With μ = 0 it is FedAvg, bit for bit.
@@ -35,7 +35,9 @@ class FedProx(LocalStepsAlgorithm):
         """Average the progress of local steps along ∇f_i(y) + μ(y − x)."""
         clients = random.sample(problem.clients, self.clients_per_round)
         (x,) = network.broadcast(state.x, to=clients)
-        batch = problem.minibatches(random, clients, self.batch_size, self.local_steps)
-        y = problem.local_sgd(x, batch, self.local_step_size, proximal_weight=self.proximal_weight)
+        batch = self.local_batches(problem, random, clients)
+        y = problem.local_sgd(
+            x, batch, self.local_step_at(random.round), proximal_weight=self.proximal_weight
+        )
         (delta,) = network.gather(y - x)
         return State(state.x + self.server_step_size * problem.mean(delta, clients))

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 from fedatlas.arithmetic.client_rows import ClientRows
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.algorithm import StepBound
-from fedatlas.federations.horizontal import LocalStepsAlgorithm
+from fedatlas.federations.horizontal import LocalWorkAlgorithm
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.parts import StarNetwork
 
@@ -20,7 +20,7 @@ class State:
     client_c: ClientRows
 
 
-class Scaffold(LocalStepsAlgorithm):
+class Scaffold(LocalWorkAlgorithm):
     """SCAFFOLD (Karimireddy et al. 2020, arXiv:1910.06378, Algorithm 1).
 
     All control variates start at zero.
@@ -49,14 +49,15 @@ class Scaffold(LocalStepsAlgorithm):
         clients = random.sample(problem.clients, self.clients_per_round)
         x, c = network.broadcast(state.x, state.c, to=clients)
         c_i = state.client_c[clients]
-        batch = problem.minibatches(random, clients, self.batch_size, self.local_steps)
-        correction = c - c_i
-        delta_y = problem.local_sgd(x, batch, self.local_step_size, correction) - x
+        batch = self.local_batches(problem, random, clients)
+        correction, step_size = c - c_i, self.local_step_at(random.round)
+        delta_y = problem.local_sgd(x, batch, step_size, correction) - x
         if self.option == "I":
             c_i_new = problem.gradient(x, problem.minibatches(random, clients, size=None))
         else:
-            # c_i − c + (x − y)/(K η_l), from numbers at hand.
-            c_i_new = delta_y / (-self.local_steps * self.local_step_size) - correction
+            # c_i − c + (x − y)/(K_i η_l), from numbers at hand; K_i are a client's own steps.
+            spans = problem.array(-step_size * batch.steps_of_clients)[:, None]
+            c_i_new = delta_y / spans - correction
         delta_y, delta_c = network.gather(delta_y, c_i_new - c_i)
         return State(
             x=state.x + self.server_step_size * problem.mean(delta_y, clients),
@@ -65,7 +66,9 @@ class Scaffold(LocalStepsAlgorithm):
         )
 
     def step_bounds(self, problem: Any) -> list[StepBound]:
-        """Nonconvex theory: η̃ ≤ (S/N)^(2/3) / (24 L), declared for η_g ≥ 1."""
+        """Nonconvex theory: η̃ ≤ (S/N)^(2/3) / (24 L), declared for η_g ≥ 1 and K equal steps."""
+        if self.local_unit != "steps" or self.step_factors:
+            return []
         share = self.clients_per_round / problem.clients
         bound = share ** (2 / 3) / (24 * problem.smoothness)
         theorem = "SCAFFOLD's nonconvex theorem (quoted from memory)"

@@ -1,6 +1,6 @@
 """Which samples each client uses at each step, drawn on the CPU whatever the device."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -14,6 +14,7 @@ from fedatlas.arithmetic.randomness import (
 from fedatlas.errors import FedatlasError
 
 _ALL_ROWS = np.empty((0, 0, 0), np.int64)
+_NO_COUNTS = np.empty((0, 0), np.int64)
 # In Python these take 0.2 to 1 s, with 4 to 50 samples each; the compiled loop loads for 0.5 s.
 _FEW_MINIBATCHES = 2**15
 
@@ -26,6 +27,8 @@ class Minibatches:
     samples, largest: the sum and the largest of sizes, which compiled loops find on their way:
         numpy takes 3 µs, of 70 of a round.
     rows: (S, steps, size) row numbers, or (0, 0, 0) for the whole local data set at every step.
+    counts: (S, steps) how many samples a client uses at a step, 0 once it has finished; or (0, 0)
+        where all clients take all steps with as many samples as `sizes`, their most, say.
     """
 
     starts: np.ndarray
@@ -34,6 +37,7 @@ class Minibatches:
     largest: int
     rows: np.ndarray
     steps: int
+    counts: np.ndarray = field(default_factory=lambda: _NO_COUNTS)
 
     @classmethod
     def of_first_rows(cls, starts: np.ndarray, sizes: np.ndarray) -> Self:
@@ -43,12 +47,22 @@ class Minibatches:
     @property
     def gradient_evaluations(self) -> int:
         """Per-sample gradients of one pass over all clients and steps."""
-        return self.samples * self.steps
+        return int(self.counts.sum()) if self.counts.size else self.samples * self.steps
 
     @property
     def sequential_gradients(self) -> int:
         """Per-sample gradients of the busiest client."""
+        if self.counts.size:
+            return int(self.counts.sum(axis=1).max(initial=0))
         return self.largest * self.steps
+
+    @property
+    def steps_of_clients(self) -> np.ndarray:
+        """How many of the steps each client takes, (S,)."""
+        if self.counts.size:
+            taken: np.ndarray = (self.counts > 0).sum(axis=1)
+            return taken
+        return np.full(len(self.starts), self.steps)
 
     def padded(self) -> tuple[np.ndarray, np.ndarray]:
         """Row numbers (S, b) of a single step and each row's share 1/size, 0 beyond the size."""
@@ -64,14 +78,24 @@ class Minibatches:
         """The minibatches of some of the clients."""
         part = self.of_first_rows(self.starts[chunk], self.sizes[chunk])
         rows = self.rows[chunk] if self.rows.size else self.rows
-        return replace(part, rows=rows, steps=self.steps)
+        counts = self.counts[chunk] if self.counts.size else self.counts
+        return replace(part, rows=rows, steps=self.steps, counts=counts)
 
     def at(self, step: int) -> Self:
         """The minibatches of one step, 0 ≤ step < steps."""
         if not 0 <= step < self.steps:
             raise FedatlasError(f"a batch of {self.steps} steps has no step {step}, counted from 0")
         rows = self.rows[:, step : step + 1] if self.rows.size else self.rows
-        return replace(self, rows=rows, steps=1)
+        if not self.counts.size:
+            return replace(self, rows=rows, steps=1)
+        sizes = np.ascontiguousarray(self.counts[:, step])
+        part = self.of_first_rows(self.starts, sizes)
+        return replace(part, rows=rows, counts=sizes[:, None])
+
+    def by_client(self, steps: np.ndarray) -> Self:
+        """The same samples, of which each client takes its first `steps` (S,) steps only."""
+        taken = np.arange(self.steps) < np.asarray(steps)[:, None]
+        return replace(self, counts=np.where(taken, self.sizes[:, None], 0))
 
     def require_one_step(self, asked: str) -> None:
         """Refuse, with a FedatlasError that says what to write, the samples of several steps.
@@ -107,3 +131,30 @@ def draw(
     if size is None or size >= largest:
         return Minibatches(starts, sizes, samples, largest, _ALL_ROWS, steps)
     return Minibatches(starts, *random.distinct_rows(drawing, starts, sizes, steps, size), steps)
+
+
+def draw_epochs(
+    drawing: MinibatchSampler, random: RoundRandom, offsets: np.ndarray, clients: np.ndarray,
+    size: int | None, epochs: int,
+) -> Minibatches:  # fmt: skip
+    """Passes over all local samples, shuffled anew in each, in minibatches of `size`.
+
+    The last minibatch of a pass has what is left; None: a pass is one step. Clients take as many
+    steps as their samples fill, so that those with few finish early. The arguments are as of
+    `draw`.
+    """
+    starts, held, samples, largest = drawing.held_rows(offsets, clients)
+    if size is None or size >= largest:
+        return Minibatches(starts, held, samples, largest, _ALL_ROWS, epochs)
+    _, _, _, shuffled = random.distinct_rows(drawing, starts, held, epochs, largest)
+    passes = -(-held // size)  # steps of one epoch
+    rows = np.zeros((len(starts), epochs * int(passes.max()), size), np.int64)
+    counts = np.zeros(rows.shape[:2], np.int64)
+    for client, (own, each) in enumerate(zip(held.tolist(), passes.tolist(), strict=True)):
+        padded = np.zeros((epochs, each * size), np.int64)
+        padded[:, :own] = shuffled[client, :, :own]
+        rows[client, : epochs * each] = padded.reshape(-1, size)
+        left = np.minimum(size, own - size * np.arange(each))
+        counts[client, : epochs * each] = np.tile(left, epochs)
+    sizes = np.minimum(held, size)
+    return Minibatches(starts, sizes, *sum_and_largest(sizes), rows, rows.shape[1], counts)

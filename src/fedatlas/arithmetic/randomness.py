@@ -70,9 +70,11 @@ class RoundRandom:
     """The random numbers of one seed; `at(round)` moves to the stream of that round.
 
     drawn: whether anything random was drawn since the beginning.
+    round: which one it is, from 0.
     """
 
     drawn = False
+    round = 0
 
     def __init__(self, seed: int) -> None:
         """Seed the stream family; equal seeds give equal draws on every platform."""
@@ -89,6 +91,7 @@ class RoundRandom:
 
     def at(self, round_number: int) -> "RoundRandom":
         """Restart at the beginning of a round's stream and return self."""
+        self.round = round_number
         state = self._fresh
         # The low counter words run within a round (2^128 blocks), the third names the round.
         state["state"]["counter"][2] = round_number

@@ -1,10 +1,12 @@
 """Compiled loops over clients, of a star or within silos: gradients, local steps, measurements.
 
 Rows are CSR (indptr, indices, values), ordered by client. A minibatch is an array of row numbers
-(clients, steps, size); an empty one means every client's whole local data set at every step. All
-arithmetic is float64 in a fixed order: results do not depend on threads. While a client computes,
-the rows that the next one has drawn are asked for: memory's answers took a fifth of a round. Loops
-fill arrays of numpy's: those that numba returns take 1 µs each to become numpy's.
+(clients, steps, size); an empty one means every client's whole local data set at every step.
+counts: (clients, steps) of samples at every step, 0 of clients that have finished, or empty where
+`batch_sizes` says it of all steps. All arithmetic is float64 in a fixed order: results do not
+depend on threads. While a client computes, the rows that the next one has drawn are asked for:
+memory's answers took a fifth of a round. Loops fill arrays of numpy's: those that numba returns
+take 1 µs each to become numpy's.
 """
 
 import math
@@ -73,7 +75,7 @@ def client_gradients(
 
 @compiled
 def local_sgd(
-    indptr, indices, values, labels, starts, batch_sizes, rows, loss, regulariser, weight,
+    indptr, indices, values, labels, starts, batch_sizes, rows, counts, loss, regulariser, weight,
     points, steps, step_size, corrections, proximal_weight, result,
 ):  # fmt: skip
     """K SGD steps y ← y − η(∇f_B(y) + correction + μ(y − x)) on every client.
@@ -83,7 +85,7 @@ def local_sgd(
     """
     clients = len(starts)
     dimension = points.shape[1]
-    whole = rows.shape[0] == 0
+    whole, counted = rows.shape[0] == 0, counts.shape[0] > 0
     corrected = corrections.shape[0] > 0
     largest = 0  # by a loop: NumPy's `max` takes longer to compile than all of this
     for s in range(clients):
@@ -93,11 +95,16 @@ def local_sgd(
         y, begin = result[s], points[s] if points.shape[0] > 1 else points[0]
         for j in range(dimension):
             y[j] = begin[j]
+        size = batch_sizes[s]
         for k in range(steps):
+            if counted:
+                size = counts[s, k]
+                if size == 0:
+                    continue
             if s + 1 < rows.shape[0]:
                 for t in range(batch_sizes[s + 1]):
                     prefetch_row(indptr, indices, values, rows[s + 1, k, t])
-            for t in range(batch_sizes[s]):
+            for t in range(size):
                 row = starts[s] + t if whole else rows[s, k, t]
                 margin = dot(indptr, indices, values, row, y)
                 slopes[t] = loss_derivative(loss, margin, labels[row])
@@ -119,15 +126,15 @@ def local_sgd(
             elif regulariser != NONE:
                 for j in range(dimension):
                     y[j] -= step_size * regulariser_derivative(regulariser, weight, y[j])
-            for t in range(batch_sizes[s]):
+            for t in range(size):
                 row = starts[s] + t if whole else rows[s, k, t]
-                scale = -step_size * slopes[t] / batch_sizes[s]
+                scale = -step_size * slopes[t] / size
                 add_row(indptr, indices, values, row, scale, y)
 
 
 @compiled
 def local_recursive_steps(
-    indptr, indices, values, labels, starts, batch_sizes, rows, loss, regulariser, weight,
+    indptr, indices, values, labels, starts, batch_sizes, rows, counts, loss, regulariser, weight,
     points, previous, estimates, steps, step_size,
 ):  # fmt: skip
     """K steps g ← ∇f_B(y) − ∇f_B(y₋) + g, y₋ ← y, y ← y − ηg on every client.
@@ -137,7 +144,7 @@ def local_recursive_steps(
     """
     clients = len(starts)
     dimension = points.shape[1]
-    whole = rows.shape[0] == 0
+    whole, counted = rows.shape[0] == 0, counts.shape[0] > 0
     y_previous = np.empty(dimension)
     g = np.empty(dimension)
     for s in range(clients):
@@ -145,16 +152,21 @@ def local_recursive_steps(
         before = previous[s] if previous.shape[0] > 1 else previous[0]
         for j in range(dimension):
             y_previous[j], g[j] = before[j], estimates[s, j]
+        size = batch_sizes[s]
         for k in range(steps):
+            if counted:
+                size = counts[s, k]
+                if size == 0:
+                    continue
             if s + 1 < rows.shape[0]:
                 for t in range(batch_sizes[s + 1]):
                     prefetch_row(indptr, indices, values, rows[s + 1, k, t])
-            for t in range(batch_sizes[s]):
+            for t in range(size):
                 row = starts[s] + t if whole else rows[s, k, t]
                 new = loss_derivative(loss, dot(indptr, indices, values, row, y), labels[row])
                 margin = dot(indptr, indices, values, row, y_previous)
                 old = loss_derivative(loss, margin, labels[row])
-                add_row(indptr, indices, values, row, (new - old) / batch_sizes[s], g)
+                add_row(indptr, indices, values, row, (new - old) / size, g)
             if regulariser != NONE:
                 for j in range(dimension):
                     g[j] += regulariser_derivative(

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from pydantic import PositiveFloat, PositiveInt, model_validator
+import numpy as np
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
+from fedatlas.arithmetic.minibatches import Minibatches
+from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.context import ClientFederation
@@ -141,3 +144,33 @@ class LocalStepsAlgorithm(HorizontalAlgorithm):
                 "remove one of them"
             )
         return self
+
+
+class LocalWorkAlgorithm(LocalStepsAlgorithm):
+    """The same, whose local work may be counted in epochs, and whose local step may change.
+
+    local_unit: what K = local_steps counts: steps, each with a fresh minibatch, or epochs, passes
+        over a client's samples that are shuffled anew in each, so that clients take as many steps
+        as their samples fill.
+    step_factors: first round → factor of η_l from there on; before the first it is 1.
+    """
+
+    local_unit: Literal["steps", "epochs"] = Field(
+        default="steps", exclude_if=lambda unit: unit == "steps"
+    )
+    step_factors: dict[NonNegativeInt, PositiveFloat] = Field(
+        default={}, exclude_if=lambda factors: not factors
+    )
+
+    def local_batches(
+        self, problem: HorizontalProblem, random: RoundRandom, clients: np.ndarray
+    ) -> Minibatches:
+        """The samples of all local steps of a round."""
+        draw = problem.epochs if self.local_unit == "epochs" else problem.minibatches
+        return draw(random, clients, self.batch_size, self.local_steps)
+
+    def local_step_at(self, number: int) -> float:
+        """η_l of a round, from 0."""
+        begun = [first for first in self.step_factors if first <= number]
+        factor = self.step_factors[max(begun)] if begun else 1.0
+        return factor * self.local_step_size

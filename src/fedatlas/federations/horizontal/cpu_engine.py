@@ -46,7 +46,7 @@ class CompiledEngine(LinearProblem):
     ) -> np.ndarray:
         result = np.empty((len(batch.starts), self.dimension))
         kernels.local_sgd(
-            *self._csr, *_where(batch), *self.codes,
+            *self._csr, *_where(batch), batch.counts, *self.codes,
             _rows(x), batch.steps, step_size, _NONE if correction is None else correction,
             proximal_weight, result,
         )  # fmt: skip
@@ -62,7 +62,7 @@ class CompiledEngine(LinearProblem):
     ) -> np.ndarray:
         y = y.copy()
         kernels.local_recursive_steps(
-            *self._csr, *_where(batch), *self.codes,
+            *self._csr, *_where(batch), batch.counts, *self.codes,
             y, _rows(previous), estimate, batch.steps, step_size,
         )  # fmt: skip
         return y

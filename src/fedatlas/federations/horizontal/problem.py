@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedatlas.arithmetic.client_rows import ChunkedRows, ClientRows, rows_of
-from fedatlas.arithmetic.minibatches import Minibatches
+from fedatlas.arithmetic.minibatches import Minibatches, draw_epochs
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.parts import ClientEngine, Counters
 from fedatlas.schema.objectives import ClientWeights
@@ -78,10 +78,28 @@ class HorizontalProblem(ClientEngine):
         return ClientRows(self.zeros(self.clients, self.dimension))
 
     def minibatches(
-        self, random: RoundRandom, clients: np.ndarray, size: int | None, steps: int = 1
+        self,
+        random: RoundRandom,
+        clients: np.ndarray,
+        size: int | None,
+        steps: int | np.ndarray = 1,
     ) -> Minibatches:
-        """Draw, for each client and step, `size` distinct samples, or all; see `ClientEngine`."""
+        """Draw, for each client and step, `size` distinct samples, or all; see `ClientEngine`.
+
+        steps: of all clients, or (S,) of each; those with fewer then finish early.
+        """
+        if isinstance(steps, np.ndarray):
+            return self._drawn(random, clients, size, int(steps.max())).by_client(steps)
         return self._drawn(random, clients, size, steps)
+
+    def epochs(
+        self, random: RoundRandom, clients: np.ndarray, size: int | None, epochs: int
+    ) -> Minibatches:
+        """Draw passes over all local samples, shuffled anew in each, in minibatches of `size`.
+
+        The last of a pass has what is left. Clients with fewer samples finish earlier.
+        """
+        return draw_epochs(self._drawing, random, self._offsets, clients, size, epochs)
 
     def gradient(self, x: Any, batch: Minibatches) -> Any:
         """∇f_i over each client's minibatch, at x (d,) or at a point per client (S, d).
@@ -136,8 +154,24 @@ class HorizontalProblem(ClientEngine):
                 direction = direction + correction
             if proximal_weight:
                 direction = direction + proximal_weight * (y - x)
-            y = y - step_size * direction
+            y = self.moved(y, y - step_size * direction, batch.at(step))
         return y
+
+    def moved(self, y: Any, stepped: Any, batch: Minibatches) -> Any:
+        """`stepped` (S, d) of the clients that take the step of `batch`, y of those that finished.
+
+        For loops of methods' own, where clients take different numbers of steps.
+        """
+        batch.require_one_step("problem.moved")
+        if not batch.counts.size:
+            return stepped
+
+        def of_clients(y: Any, stepped: Any, batch: Minibatches) -> Any:
+            found, finished = stepped + 0.0, np.flatnonzero(batch.counts[:, 0] == 0)
+            found[finished] = y[finished] if y.ndim == 2 else y
+            return found
+
+        return self._by_clients(of_clients, y, stepped, batch=batch)
 
     def local_recursive_steps(
         self, y: Any, previous: Any, estimate: Any, batch: Minibatches, step_size: float
@@ -160,7 +194,8 @@ class HorizontalProblem(ClientEngine):
             now = batch.at(step)
             change = self.client_gradients(y, now) - self.client_gradients(previous, now)
             estimate = change + estimate
-            previous, y = y, y - step_size * estimate
+            # Those that have finished do not use their estimate any more.
+            previous, y = y, self.moved(y, y - step_size * estimate, now)
         return y
 
     def _by_clients(self, compute: Callable[..., Any], *arguments: Any, batch: Minibatches) -> Any:
