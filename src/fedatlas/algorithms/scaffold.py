@@ -56,8 +56,7 @@ class Scaffold(LocalWorkAlgorithm):
             c_i_new = problem.gradient(x, problem.minibatches(random, clients, size=None))
         else:
             # c_i − c + (x − y)/(K_i η_l), from numbers at hand; K_i are a client's own steps.
-            spans = problem.array(-step_size * batch.steps_of_clients)[:, None]
-            c_i_new = delta_y / spans - correction
+            c_i_new = delta_y / (-problem.steps_taken(batch) * step_size) - correction
         delta_y, delta_c = network.gather(delta_y, c_i_new - c_i)
         return State(
             x=state.x + self.server_step_size * problem.mean(delta_y, clients),

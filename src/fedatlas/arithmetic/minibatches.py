@@ -1,6 +1,6 @@
 """Which samples each client uses at each step, drawn on the CPU whatever the device."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -14,7 +14,6 @@ from fedatlas.arithmetic.randomness import (
 from fedatlas.errors import FedatlasError
 
 _ALL_ROWS = np.empty((0, 0, 0), np.int64)
-_NO_COUNTS = np.empty((0, 0), np.int64)
 # In Python these take 0.2 to 1 s, with 4 to 50 samples each; the compiled loop loads for 0.5 s.
 _FEW_MINIBATCHES = 2**15
 
@@ -27,8 +26,8 @@ class Minibatches:
     samples, largest: the sum and the largest of sizes, which compiled loops find on their way:
         numpy takes 3 µs, of 70 of a round.
     rows: (S, steps, size) row numbers, or (0, 0, 0) for the whole local data set at every step.
-    counts: (S, steps) how many samples a client uses at a step, 0 once it has finished; or (0, 0)
-        where all clients take all steps with as many samples as `sizes`, their most, say.
+    counts: (S, steps) how many samples a client uses at a step, 0 once it has finished; None where
+        all clients take all steps with as many samples as `sizes`, their most, say.
     """
 
     starts: np.ndarray
@@ -37,7 +36,7 @@ class Minibatches:
     largest: int
     rows: np.ndarray
     steps: int
-    counts: np.ndarray = field(default_factory=lambda: _NO_COUNTS)
+    counts: np.ndarray | None = None
 
     @classmethod
     def of_first_rows(cls, starts: np.ndarray, sizes: np.ndarray) -> Self:
@@ -47,22 +46,22 @@ class Minibatches:
     @property
     def gradient_evaluations(self) -> int:
         """Per-sample gradients of one pass over all clients and steps."""
-        return int(self.counts.sum()) if self.counts.size else self.samples * self.steps
+        return self.samples * self.steps if self.counts is None else int(self.counts.sum())
 
     @property
     def sequential_gradients(self) -> int:
         """Per-sample gradients of the busiest client."""
-        if self.counts.size:
-            return int(self.counts.sum(axis=1).max(initial=0))
-        return self.largest * self.steps
+        if self.counts is None:
+            return self.largest * self.steps
+        return int(self.counts.sum(axis=1).max(initial=0))
 
     @property
     def steps_of_clients(self) -> np.ndarray:
         """How many of the steps each client takes, (S,)."""
-        if self.counts.size:
-            taken: np.ndarray = (self.counts > 0).sum(axis=1)
-            return taken
-        return np.full(len(self.starts), self.steps)
+        if self.counts is None:
+            return np.full(len(self.starts), self.steps)
+        taken: np.ndarray = (self.counts > 0).sum(axis=1)
+        return taken
 
     def padded(self) -> tuple[np.ndarray, np.ndarray]:
         """Row numbers (S, b) of a single step and each row's share 1/size, 0 beyond the size."""
@@ -78,7 +77,7 @@ class Minibatches:
         """The minibatches of some of the clients."""
         part = self.of_first_rows(self.starts[chunk], self.sizes[chunk])
         rows = self.rows[chunk] if self.rows.size else self.rows
-        counts = self.counts[chunk] if self.counts.size else self.counts
+        counts = None if self.counts is None else self.counts[chunk]
         return replace(part, rows=rows, steps=self.steps, counts=counts)
 
     def at(self, step: int) -> Self:
@@ -86,7 +85,7 @@ class Minibatches:
         if not 0 <= step < self.steps:
             raise FedatlasError(f"a batch of {self.steps} steps has no step {step}, counted from 0")
         rows = self.rows[:, step : step + 1] if self.rows.size else self.rows
-        if not self.counts.size:
+        if self.counts is None:
             return replace(self, rows=rows, steps=1)
         sizes = np.ascontiguousarray(self.counts[:, step])
         part = self.of_first_rows(self.starts, sizes)

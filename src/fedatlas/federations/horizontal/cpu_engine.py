@@ -11,7 +11,7 @@ from fedatlas.federations.horizontal.linear_problem import LinearProblem
 from fedatlas.federations.shards import ClientSamples
 from fedatlas.schema.objectives import LinearObjective
 
-_NONE = np.empty((0, 0))
+_NONE, _NO_COUNTS = np.empty((0, 0)), np.empty((0, 0), np.int64)
 
 
 class CompiledEngine(LinearProblem):
@@ -46,7 +46,7 @@ class CompiledEngine(LinearProblem):
     ) -> np.ndarray:
         result = np.empty((len(batch.starts), self.dimension))
         kernels.local_sgd(
-            *self._csr, *_where(batch), batch.counts, *self.codes,
+            *self._csr, *_where(batch), _counts(batch), *self.codes,
             _rows(x), batch.steps, step_size, _NONE if correction is None else correction,
             proximal_weight, result,
         )  # fmt: skip
@@ -62,7 +62,7 @@ class CompiledEngine(LinearProblem):
     ) -> np.ndarray:
         y = y.copy()
         kernels.local_recursive_steps(
-            *self._csr, *_where(batch), batch.counts, *self.codes,
+            *self._csr, *_where(batch), _counts(batch), *self.codes,
             y, _rows(previous), estimate, batch.steps, step_size,
         )  # fmt: skip
         return y
@@ -80,6 +80,10 @@ class CompiledEngine(LinearProblem):
 
 def _where(batch: Minibatches) -> tuple[Any, ...]:
     return batch.starts, batch.sizes, batch.rows
+
+
+def _counts(batch: Minibatches) -> np.ndarray:
+    return _NO_COUNTS if batch.counts is None else batch.counts
 
 
 def _rows(points: np.ndarray) -> np.ndarray:

@@ -157,17 +157,23 @@ class HorizontalProblem(ClientEngine):
             y = self.moved(y, y - step_size * direction, batch.at(step))
         return y
 
+    def steps_taken(self, batch: Minibatches) -> Any:
+        """K where all clients take all steps, or else a column (S, 1) of each one's own K_i."""
+        if batch.counts is None:
+            return batch.steps
+        return self.array(batch.steps_of_clients.astype(float))[:, None]
+
     def moved(self, y: Any, stepped: Any, batch: Minibatches) -> Any:
         """`stepped` (S, d) of the clients that take the step of `batch`, y of those that finished.
 
         For loops of methods' own, where clients take different numbers of steps.
         """
         batch.require_one_step("problem.moved")
-        if not batch.counts.size:
+        if batch.counts is None:
             return stepped
 
         def of_clients(y: Any, stepped: Any, batch: Minibatches) -> Any:
-            found, finished = stepped + 0.0, np.flatnonzero(batch.counts[:, 0] == 0)
+            found, finished = stepped + 0.0, np.flatnonzero(batch.sizes == 0)
             found[finished] = y[finished] if y.ndim == 2 else y
             return found
 
