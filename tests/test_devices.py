@@ -11,11 +11,11 @@ import torch
 from fedatlas.arithmetic.torch_device import visible_gpus
 from fedatlas.schema.quantities import COSTS, MEASUREMENTS
 from fedatlas.training.loop import train
-from small_federations import CLASSES, DIRECTED, SMALL, TRACKING, small, small_shards
+from small_federations import AGENTS, CLASSES, DIRECTED, SMALL, TRACKING, small, small_shards
 
 DEVICES = ["cpu:0", *(gpu.name for gpu in visible_gpus())]
 # Over parties, and of linear models on graphs, all is computed on the CPU.
-LINEAR = ("fedavg", "scaffold", "fedpage")
+LINEAR = ("fedavg", "fedprox", "scaffold", "fedpage")
 METHODS = [*LINEAR, *(method for method, (data, *_) in SMALL.items() if data == "images")]
 CHANGES = {"rounds": 12, "record_every": 4}
 
@@ -36,6 +36,13 @@ def test_a_method_gives_the_same_trace(tmp_path, method, device):
     spec, shards = small(method, **CHANGES), small_shards(tmp_path, method)
     trace = compared(spec, shards, tmp_path, device, 1e-10 if method in LINEAR else 2e-3)
     assert (trace["objective"][:, -1] != trace["objective"][:, 0]).all()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("method", LINEAR)
+def test_networks_around_a_server_give_the_same_trace(tmp_path, method, device):
+    spec = small(method, **CHANGES, objective=CLASSES, partition=AGENTS)
+    compared(spec, small_shards(tmp_path, "growing_samples_descent"), tmp_path, device, 2e-3)
 
 
 @pytest.mark.parametrize("device", DEVICES)
