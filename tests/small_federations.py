@@ -101,6 +101,10 @@ Small = tuple[str, Any, dict[str, Any], dict[str, Any] | None, dict[str, Any]]
 SMALL: dict[str, Small] = {
     "fedavg": ("sparse", CLIENTS, LINEAR, None, LOCAL),
     "fedprox": ("sparse", CLIENTS, LINEAR, None, LOCAL | {"proximal_weight": 0.3}),
+    "dp_fedavg": (
+        *("sparse", CLIENTS, LINEAR, None),
+        LOCAL | {"clip_bound": 0.05, "noise_multiplier": 0.8},
+    ),
     "scaffold": ("sparse", CLIENTS, LINEAR, None, LOCAL),
     "fedpage": (
         *("sparse", CLIENTS, LINEAR, None),

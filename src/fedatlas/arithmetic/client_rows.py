@@ -74,6 +74,15 @@ class ChunkedRows:
             self._latest = chunk, self._compute(chunk)
         return self._latest[1]
 
+    def by_chunks(self, function: Callable[[Any], Any]) -> ChunkedRows:
+        """The function's rows, (S, d), which it finds of each chunk of rows by itself."""
+        return ChunkedRows(
+            self.shape,
+            self._clients_at_once,
+            lambda chunk: function(self.rows(chunk)),
+            self._itemsize,
+        )
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """All rows at once, for what cannot be done chunk by chunk, such as medians."""
         whole = np.concatenate([np.asarray(rows) for _, rows in self.chunks()])
@@ -120,6 +129,14 @@ def rows_of(values: Any, chunk: slice) -> Any:
     if isinstance(values, ChunkedRows):
         return values.rows(chunk)
     return values[chunk] if getattr(values, "ndim", 0) == 2 else values
+
+
+def clipped(rows: Any, bound: float) -> Any:
+    """The rows (S, d), each scaled down to this l2 norm where it is longer."""
+    if isinstance(rows, ChunkedRows):
+        return rows.by_chunks(lambda part: clipped(part, bound))
+    norms = (rows * rows).sum(1) ** 0.5
+    return rows * (bound / norms.clip(bound))[:, None]
 
 
 class ClientRows:

@@ -92,7 +92,9 @@ class FederationContext:
                 client_sizes(file).min() for file in {one for (one,) in self._files.values()}
             )
             graphs = spec.graph_weights if spec.graphs else ()
-            self._privacy_context = PrivacyContext(int(fewest), engine.dimension, *graphs)
+            self._privacy_context = PrivacyContext(
+                int(fewest), engine.dimension, *graphs, clients=engine.clients
+            )
 
     def seed_run(self, seed: int) -> SeedRun:
         """A fresh start for one seed; earlier ones must not be used any more."""

@@ -117,13 +117,14 @@ class PrivacyAudit(Model):
 
     samples: D of every agent of the tiny problem; by default as many as an iteration draws.
     curvatures: h of quadratic losses, for each of which a pair of adjacent data sets is taken.
+        Agents need one; clients around a server have none.
     remark_4: also the nonconvex loss of the paper's Remark 4, x² + 3 sin² x, tilted.
     runs: on either data set, of an attack that ranks sampled runs; by default there is none.
     seed: of all of them.
     """
 
     samples: PositiveInt | None = None
-    curvatures: tuple[float, ...] = Field(min_length=1)
+    curvatures: tuple[float, ...] = ()
     remark_4: bool = False
     runs: int | None = Field(default=None, ge=100)
     seed: NonNegativeInt = 0

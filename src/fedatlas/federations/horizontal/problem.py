@@ -211,6 +211,8 @@ class HorizontalProblem(ClientEngine):
         whole, too: chunks would be computed anew for each of its uses and save little.
         """
         clients, d = len(batch.starts), self.dimension
+        if clients == 0:
+            return self.zeros(0, d)
         if clients == 1 or clients * d <= self.numbers_at_once:
             return compute(*arguments, batch)
         chunked = any(isinstance(argument, ChunkedRows) for argument in arguments)
