@@ -1,4 +1,4 @@
-"""DP-FedAvg against its paper's loop; its ε against dp-accounting, published numbers and attacks."""
+"""DP-FedAvg against its paper's loop; its ε against dp-accounting, what is published, attacks."""
 
 from math import log
 from typing import Any
@@ -13,6 +13,7 @@ from hypothesis import strategies as some
 from pydantic import ValidationError
 from scipy import stats
 
+from experiment_files import config_folder
 from fedatlas.algorithms import build_algorithm
 from fedatlas.algorithms.dp_fedavg import DpFedAvg
 from fedatlas.algorithms.fedavg import FedAvg
@@ -21,11 +22,14 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.context import FederationContext
 from fedatlas.federations.parts import Counters, StarNetwork
+from fedatlas.plan.build import build_plan
 from fedatlas.privacy.accountants import gaussian_tight
 from fedatlas.privacy.sampled_gaussian import SampledGaussian
 from fedatlas.schema.studies import PrivacyAudit
-from fedatlas.studies.privacy_audit import _TinyFederation, attack_clients, tabulate_pairs
-from small_federations import small, small_shards
+from fedatlas.studies.client_audit import TinyFederation, attack_clients
+from fedatlas.studies.privacy_audit import tabulate_pairs
+from outside_project import whole_files, write_project
+from small_federations import LINEAR, small, small_shards
 from test_methods import Run, engine_of, toy
 from test_network_clients import Plain
 from test_network_clients import engine_of as network_of
@@ -107,7 +111,9 @@ def test_clipped_rows_are_no_longer_than_the_bound(seed, bound, clients):
     random = np.random.default_rng(seed)
     rows = random.normal(size=(clients, 3)) * 10 ** random.uniform(-8, 8, (clients, 1))
     norms = np.linalg.norm(rows, axis=1)
-    expected = np.array([row if n <= bound else row / n * bound for row, n in zip(rows, norms)])
+    expected = np.array(
+        [row if n <= bound else row / n * bound for row, n in zip(rows, norms, strict=True)]
+    )
     expected = expected.reshape(rows.shape)
     chunked = ChunkedRows(rows.shape, 2, lambda chunk: rows[chunk], 8)
     for found in (
@@ -124,7 +130,7 @@ def test_a_release_is_normal_noise_about_a_coin():
     method = DpFedAvg(
         clients_per_round=3, local_steps=1, local_step_size=1, clip_bound=0.4, noise_multiplier=0.7
     )
-    problem: Any = _TinyFederation(10, update=-0.8)
+    problem: Any = TinyFederation(10, update=-0.8)
     network, random, points = StarNetwork(10, Counters()), RoundRandom(3), [0.0]
     state = method.start(problem, network, np.zeros(1))
     for k in range(4000):
@@ -161,7 +167,7 @@ def test_budgets_are_the_librarys(sampling):
     mechanism = SampledGaussian(sampling, 100, 5, 2.5)
     found = mechanism.renyi_budget(range(1, 41), 1e-5)
     assert (found.delta == 1e-5).all() and (np.diff(found.epsilon) > 0).all()
-    for rounds in (1, 7, 40):
+    for rounds in (1, 40):
         expected = by_the_library(mechanism, rounds, 1e-5)
         assert found.epsilon[rounds - 1] == pytest.approx(expected, abs=1e-6)
 
@@ -223,6 +229,8 @@ def test_traces_tell_the_budget_of_their_clients(tmp_path):
     assert other.privacy_statement.endswith("δ = 0.001")
     with pytest.raises(ValidationError, match="delta"):
         DpFedAvg(clients_per_round=1, delta=1, **PRIVATE)
+    with pytest.raises(FedatlasError, match="only where all count equally"):
+        build_algorithm(small("dp_fedavg", objective=LINEAR | {"client_weights": "size"}))
 
 
 # -------------------------------------------------------------------------- ε, by an attacker
@@ -235,7 +243,7 @@ def audited(hyper: dict[str, Any], **study: Any):
 
 @pytest.mark.parametrize("sampling", ["poisson", "fixed_size"])
 def test_attacks_find_no_more_than_is_claimed(sampling):
-    rows = audited({"sampling": sampling, "noise_multiplier": 0.5}, runs=1000, seed=1)
+    rows = audited({"sampling": sampling, "noise_multiplier": 0.5}, runs=600, seed=1)
     assert [row.accounting for row in rows] == [
         "Rényi, δ = 0.001",
         "privacy loss distributions, δ = 0.001",
@@ -243,7 +251,7 @@ def test_attacks_find_no_more_than_is_claimed(sampling):
     assert len(rows) == (2 if sampling == "poisson" else 1)
     for row in rows:
         assert (row.samples, row.drawn, row.verdict) == (12, 6, "not refuted")
-        assert 1.5 < row.audited_epsilon < row.pair_epsilon < row.claimed_epsilon
+        assert 1.2 < row.audited_epsilon < row.pair_epsilon < row.claimed_epsilon
     if sampling == "poisson":
         assert rows[1].claimed_epsilon - rows[1].pair_epsilon < 0.01 < rows[0].claimed_epsilon
 
@@ -267,6 +275,17 @@ def test_audits_refuse_what_cannot_be_attacked():
     with pytest.raises(FedatlasError, match="without noise"):
         audited({"noise_multiplier": 0})
     with pytest.raises(FedatlasError, match="only dp_gradient_tracking and dp_fedavg"):
+        tabulate_pairs([small("gaussian_gradient_descent")], PrivacyAudit())
+    with pytest.raises(FedatlasError, match="no run of the experiment"):
         tabulate_pairs([small("fedavg")], PrivacyAudit())
-    with pytest.raises(FedatlasError, match="'privacy_audit.curvatures'"):
+    with pytest.raises(FedatlasError, match=r"'privacy_audit\.curvatures'"):
         tabulate_pairs([small("dp_gradient_tracking")], PrivacyAudit())
+
+
+def test_the_pages_experiment_is_planned_and_its_budget_is_as_the_page_says(tmp_path):
+    lab = write_project(tmp_path / "lab", whole_files("adding/private"))
+    plan = build_plan(config_folder(tmp_path / "config"), lab)
+    _, private = plan.runs_of("project-private")
+    row, tight = tabulate_pairs([private], PrivacyAudit())
+    assert row.claimed_epsilon == pytest.approx(8.31, abs=0.005)
+    assert tight.claimed_epsilon == pytest.approx(7.07, abs=0.005)

@@ -228,7 +228,8 @@ STEPS: Mapping[str, Step] = {
         },
         ("fedatlas.studies.privacy_audit", _TABLES),
         made_for="privacy_audit",
-        caption="What a pair of data sets that differ in one sample truly loses of privacy, beside "
+        caption="What a pair of data sets that differ in one sample, or in one client around a "
+        "server, truly loses of privacy, beside "
         "the claim of every accounting: by a sum where the differences are known, and as a lower "
         "bound by attacks on sampled runs. A claim below the pair's ε is refuted. Columns "
         "`refuted_below` and `refuted_above` say from which curvatures on.",

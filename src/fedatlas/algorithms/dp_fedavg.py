@@ -8,11 +8,13 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat
 from fedatlas.algorithms.fedavg import State
 from fedatlas.arithmetic.client_rows import clipped
 from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.errors import FedatlasError
 from fedatlas.federations.horizontal import LocalStepsAlgorithm
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.parts import StarNetwork
 from fedatlas.privacy.accountants import Budget, PrivacyContext
 from fedatlas.privacy.sampled_gaussian import SampledGaussian
+from fedatlas.schema.runs import RunSpec
 
 
 class DpFedAvg(LocalStepsAlgorithm):
@@ -66,6 +68,15 @@ class DpFedAvg(LocalStepsAlgorithm):
         noise = problem.array(random.generator.standard_normal(problem.dimension))
         total = delta.sum(0) + self.noise_multiplier * self.clip_bound * noise
         return State(state.x + self.server_step_size * (total / self.clients_per_round))
+
+    def check_run(self, spec: RunSpec) -> None:
+        """Clients must count equally: weights would tell of their samples, and change S."""
+        super().check_run(spec)
+        if getattr(spec.objective, "client_weights", "equal") != "equal":
+            raise FedatlasError(
+                f"key 'objective.client_weights': {self.title} bounds what each client adds only "
+                "where all count equally: remove it"
+            )
 
     def budgets(self, context: PrivacyContext, iterations: int) -> dict[str, Budget]:
         """By Rényi divergences, of the sampled Gaussian mechanism in every round."""

@@ -205,10 +205,15 @@ def budgets_of(budgets: xr.Dataset, run: str) -> list[xr.Dataset]:
     return cases
 
 
+#: The case of data sets that differ in all that a client holds.
+ONE_CLIENT = "one client"
+
+
 class PairRow(NamedTuple):
     """A row of the table of attacks: a run, a pair of data sets and an accounting.
 
-    case: the loss. samples, drawn: D and m. claimed_epsilon: by the accounting. pair_epsilon: that
+    case: the loss, or `one client`, by which federations differ. samples, drawn: D and m, or N and
+    how many clients take part in a round. claimed_epsilon: by the accounting. pair_epsilon: that
     of the pair. known: whether it is `exact` or `at least` that. refuted_below, refuted_above: the
     curvatures from which on pairs of quadratic losses lose more than is claimed. audited_epsilon:
     the lower bound that an attack shows, with the shares of runs that it detected and mistook.

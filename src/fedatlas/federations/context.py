@@ -91,9 +91,9 @@ class FederationContext:
             fewest = min(
                 client_sizes(file).min() for file in {one for (one,) in self._files.values()}
             )
-            graphs = spec.graph_weights if spec.graphs else ()
+            states, trackers = spec.graph_weights if spec.graphs else (np.empty((0, 0)), None)
             self._privacy_context = PrivacyContext(
-                int(fewest), engine.dimension, *graphs, clients=engine.clients
+                int(fewest), engine.dimension, states, trackers, engine.clients
             )
 
     def seed_run(self, seed: int) -> SeedRun:

@@ -9,22 +9,20 @@ Sampled attacks check it: a lower bound of ε from many trainings at once, one r
 The attacker sees every message and knows everything but which of two data sets was used. It ranks
 runs by their likelihood ratio, the strongest possible test.
 
-Methods that protect clients around a server are audited on a federation whose clients have updates
-of 0, but for one whose update is ten times the clip bound in one of the two, see `_TinyFederation`.
+Methods that protect clients around a server are audited in `studies.client_audit`.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import combinations
-from math import log
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedatlas.algorithms import build_algorithm
+from fedatlas.algorithms import algorithm_class, build_algorithm
 from fedatlas.algorithms.dp_fedavg import DpFedAvg
 from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
 from fedatlas.arithmetic.randomness import Draws, RoundRandom
@@ -33,7 +31,6 @@ from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparison import CONFIDENCE
 from fedatlas.evaluation.tables import REFUTED, PairRow, to_csv
 from fedatlas.federations.decentralised.graph import GraphCounters, Links
-from fedatlas.federations.parts import Counters, StarNetwork
 from fedatlas.files import write_text
 from fedatlas.privacy.accountants import PrivacyContext, lemma_2
 from fedatlas.privacy.adjacent_runs import (
@@ -43,24 +40,12 @@ from fedatlas.privacy.adjacent_runs import (
     refuted_from,
     sampled_pair_epsilon,
 )
-from fedatlas.schema.partitions import HorizontalPartition
+from fedatlas.privacy.attacks import Attack, above, lower_bound
 from fedatlas.schema.runs import RunSpec
 from fedatlas.schema.studies import PrivacyAudit
+from fedatlas.studies.client_audit import rows_of_clients
 
 _DECIMALS = 9  # of likelihood ratios
-_QUANTILES = np.linspace(0.01, 0.9999, 200)
-
-
-class Attack(NamedTuple):
-    """The outcome of one attack.
-
-    lower_bound: of the true ε, 0 if the attack shows nothing. detected, mistaken: shares of runs on
-    the first and on the second data set that the attacker assigns to the first.
-    """
-
-    lower_bound: float
-    detected: float
-    mistaken: float
 
 
 def claimed_epsilon(
@@ -122,7 +107,7 @@ def attack(
         evidence(training.releases(world, iterations, [seed, number]), worlds).round(_DECIMALS)
         for number, world in enumerate(worlds)
     )
-    return _lower_bound(first, second, confidence)
+    return lower_bound(first, second, confidence)
 
 
 class _Release(NamedTuple):
@@ -261,68 +246,32 @@ class _Training:
         return total
 
 
-def _lower_bound(
-    first: np.ndarray, second: np.ndarray, confidence: float, delta: float = 0.0
-) -> Attack:
-    """A lower bound of ε, and the shares of runs on either data set above the threshold.
-
-    first, second: (runs,) the attacker's scores. P(score > t) of the first is at most e^ε times
-    that of the second, plus δ.
-    """
-    half = len(first) // 2
-    thresholds = np.quantile(np.concatenate([first[:half], second[:half]]), _QUANTILES)
-    hits, misses = (
-        np.array([(part[:half] > t).sum() for t in thresholds]) for part in (first, second)
-    )
-    threshold = thresholds[int(np.argmax(_bounds(hits, misses, half, confidence, delta)))]
-    detected, mistaken = first[half:] > threshold, second[half:] > threshold
-    hits, misses = (part.sum(keepdims=True) for part in (detected, mistaken))
-    (bound,) = _bounds(hits, misses, len(detected), confidence, delta)
-    return Attack(bound, float(detected.mean()), float(mistaken.mean()))
-
-
-def _bounds(
-    hits: np.ndarray, misses: np.ndarray, runs: int, confidence: float, delta: float
-) -> list[float]:
-    """ln((p − δ)/q) with p from below and q from above, by Clopper and Pearson; at least 0.
-
-    hits, misses: (thresholds,) how many of so many runs on either data set are above.
-    """
-    from scipy.stats import beta
-
-    error = (1 - confidence) / 2  # of either
-    low = np.where(hits > 0, beta.ppf(error, np.maximum(hits, 1), runs - hits + 1), 0.0)
-    left = np.maximum(runs - misses, 1)
-    high = np.where(misses < runs, beta.ppf(1 - error, misses + 1, left), 1.0)
-    both = zip(low.tolist(), high.tolist(), strict=True)
-    return [
-        max(0.0, log((below - delta) / above)) if below > delta else 0.0 for below, above in both
-    ]
-
-
 _REMARK_4, _SMOOTHNESS_OF_REMARK_4 = "x² + 3 sin² x", 8.0
 _FAR = 50.0  # curvatures are looked for up to this times 1/γ, where all but the provable form fail
 
 
 def tabulate_pairs(specs: Sequence[RunSpec], study: PrivacyAudit) -> list[PairRow]:
-    """A row for each run, loss and accounting, the first accounting of a run first.
+    """A row for each private run, loss and accounting, the first accounting of a run first.
 
     A claim below the pair's ε `does not stand`; others are `not refuted`: the pair is one of many.
     """
-    return [row for spec in specs for row in _rows(spec, study)]
+    private = [spec for spec in specs if algorithm_class(spec.algorithm).has_budgets()]
+    if not private:
+        raise FedatlasError("privacy_audit: no run of the experiment accounts for privacy")
+    return [row for spec in private for row in _rows(spec, study)]
 
 
 def _rows(spec: RunSpec, study: PrivacyAudit) -> Iterator[PairRow]:
     """One run held against all pairs of a study."""
-    algorithm, graphs = build_algorithm(spec), spec.graph_weights if spec.graphs else ()
+    algorithm = build_algorithm(spec)
     if isinstance(algorithm, DpFedAvg):
-        yield from _rows_of_clients(spec, algorithm, study)
+        yield from rows_of_clients(spec, algorithm, study)
         return
     if not isinstance(algorithm, DpGradientTracking):
         raise FedatlasError(f"{spec.name}: only dp_gradient_tracking and dp_fedavg can be attacked")
     if not study.curvatures:
         raise FedatlasError(f"{spec.name}: state 'privacy_audit.curvatures', such as [0, -1]")
-    states, trackers = graphs
+    states, trackers = spec.graph_weights
     assert trackers is not None  # as the method has two graphs
     form, scheme, horizon = algorithm.form, algorithm.scheme, algorithm.horizon
     steps, noise = scheme.steps(horizon), scheme.noise(horizon)
@@ -345,7 +294,7 @@ def _rows(spec: RunSpec, study: PrivacyAudit) -> Iterator[PairRow]:
 
     @cache
     def refuted(claimed: float, side: int) -> float | None:
-        return refuted_from(spent_at, _above(claimed), side * _FAR / steps.step_size)
+        return refuted_from(spent_at, above(claimed), side * _FAR / steps.step_size)
 
     # The loss, ε of the pair, smoothness, and the curvature of a quadratic loss.
     cases: list[tuple[str, float, float, float | None]] = [
@@ -391,109 +340,8 @@ def _rows(spec: RunSpec, study: PrivacyAudit) -> Iterator[PairRow]:
                 detected=found.detected if found else None,
                 mistaken=found.mistaken if found else None,
                 runs=study.runs if found else None,
-                verdict=REFUTED if spent > _above(claimed) else "not refuted",
+                verdict=REFUTED if spent > above(claimed) else "not refuted",
             )
-
-
-def _rows_of_clients(spec: RunSpec, algorithm: DpFedAvg, study: PrivacyAudit) -> Iterator[PairRow]:
-    """A run of clients around a server held against the pair of `_TinyFederation`."""
-    if not algorithm.noise_multiplier > 0:
-        raise FedatlasError("privacy_audit: without noise there is nothing to attack: state some")
-    assert isinstance(spec.partition, HorizontalPartition)  # as clients around a server have
-    clients, rounds = spec.partition.clients, spec.rounds
-    mechanism, delta = algorithm.mechanism(clients), algorithm.delta_of(clients)
-    budgets = algorithm.budgets(PrivacyContext(1, 1, clients=clients), rounds)
-    claimed = {name: budget.final[0] for name, budget in budgets.items()}
-    if algorithm.sampling == "poisson":
-        claimed[f"privacy loss distributions, δ = {delta:.3g}"] = mechanism.client_pair_epsilon(
-            rounds, delta, at_least=False
-        )
-    spent = mechanism.client_pair_epsilon(rounds, delta, at_least=True)
-    found = None
-    if study.runs is not None:
-        found = attack_clients(algorithm, clients, rounds, runs=study.runs, seed=study.seed)
-    for accounting, epsilon in claimed.items():
-        yield PairRow(
-            run=spec.run,
-            case="one client",
-            samples=clients,
-            drawn=algorithm.clients_per_round,
-            accounting=accounting,
-            claimed_epsilon=epsilon,
-            pair_epsilon=spent,
-            known="at least",
-            refuted_below=None,
-            refuted_above=None,
-            audited_epsilon=found.lower_bound if found else None,
-            detected=found.detected if found else None,
-            mistaken=found.mistaken if found else None,
-            runs=study.runs if found else None,
-            verdict=REFUTED if spent > _above(epsilon) else "not refuted",
-        )
-
-
-class _TinyFederation:
-    """Clients with one number each, whose updates are 0; that of the first one is stated.
-
-    Updates do not depend on the model, so that rounds are independent.
-    """
-
-    dimension = 1
-
-    def __init__(self, clients: int, update: float) -> None:
-        self.clients, self._update = clients, update
-
-    def minibatches(self, random: RoundRandom, clients: np.ndarray, *_: Any) -> np.ndarray:
-        """The clients themselves: there are no samples to draw."""
-        return clients
-
-    def local_sgd(self, x: np.ndarray, batch: np.ndarray, step_size: float) -> np.ndarray:
-        """(S, 1)."""
-        return x + np.where(batch == 0, self._update, 0.0)[:, None]
-
-    def array(self, values: np.ndarray) -> np.ndarray:
-        """As they are."""
-        return values
-
-
-def attack_clients(
-    algorithm: DpFedAvg,
-    clients: int,
-    rounds: int,
-    *,
-    runs: int,
-    confidence: float = CONFIDENCE,
-    seed: int = 0,
-) -> Attack:
-    """Attack a method on two federations that differ in one client, at the method's δ.
-
-    rounds: of a run. runs: on each federation; half of them choose the attacker's threshold, the
-    other half are judged by it. As rounds are independent, one training makes all runs. A round
-    takes some 30 µs.
-    """
-    bound, q = algorithm.clip_bound, algorithm.clients_per_round / clients
-    variance = algorithm.noise_multiplier**2
-    scores = []
-    for number, update in enumerate((10 * bound, 0.0)):  # clipping makes it the bound
-        problem: Any = _TinyFederation(clients, update)
-        network = StarNetwork(clients, Counters())
-        random = RoundRandom(int(np.random.SeedSequence([seed, number]).generate_state(1)[0]))
-        state = algorithm.start(problem, network, np.zeros(1))
-        points = [0.0]
-        for k in range(runs * rounds):
-            state = algorithm.round(state, problem, network, random.at(k))
-            points.append(float(state.x[0]))
-        unit = algorithm.server_step_size * bound / algorithm.clients_per_round
-        released = np.diff(points) / unit  # N(0, z²), moved by 1 where the first client takes part
-        with np.errstate(divide="ignore"):  # it always takes part
-            parts = np.log1p(-q), np.log(q) + (released - 0.5) / variance
-        scores.append(np.logaddexp(*parts).reshape(runs, rounds).sum(axis=1).round(_DECIMALS))
-    return _lower_bound(*scores, confidence, algorithm.delta_of(clients))
-
-
-def _above(claimed: float) -> float:
-    """The least ε that is more than claimed, sums in another order being the same."""
-    return claimed * (1 + 1e-9)
 
 
 def attack_budgets(privacy_audit: PrivacyAudit, runs: list[RunSpec], output: Path) -> None:

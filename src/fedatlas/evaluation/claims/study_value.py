@@ -12,7 +12,13 @@ from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparison import CONFIDENCE, ROUNDING
 from fedatlas.evaluation.quantities import common_delta, format_delta, why_no_common_delta
 from fedatlas.evaluation.results import Results
-from fedatlas.evaluation.tables import FORM_PARTS, REFUTED, Classification, describe_point
+from fedatlas.evaluation.tables import (
+    FORM_PARTS,
+    ONE_CLIENT,
+    REFUTED,
+    Classification,
+    describe_point,
+)
 from fedatlas.schema.claims import CaseOutcome, ClaimTest, Kind, Outcome
 
 if TYPE_CHECKING:
@@ -258,10 +264,12 @@ def _attacks(test: StudyValueTest, results: Results) -> Iterator[Found]:
     for case in dict.fromkeys(row["case"] for row in own):
         rows = [row for row in own if row["case"] == case]
         first = rows[0]
+        of_client = case == ONE_CLIENT
+        those = "clients" if of_client else "samples"
         drawn = (
-            "every iteration draws all samples"
+            f"every iteration draws all {those}"
             if first["drawn"] == first["samples"]
-            else f"an iteration draws {first['drawn']} of {first['samples']} samples"
+            else f"an iteration draws {first['drawn']} of {first['samples']} {those}"
         )
         known = "" if first["known"] == "exact" else "at least "
         claimed = "; ".join(
@@ -283,8 +291,8 @@ def _attacks(test: StudyValueTest, results: Results) -> Iterator[Found]:
         if first["runs"]:
             evidence += (
                 f"; {int(first['runs']) // 2} runs on either data set, after as many to choose the "
-                f"test, show {float(first['audited_epsilon']):.3g} at {CONFIDENCE:.0%} for all "
-                "curvatures"
+                f"test, show {float(first['audited_epsilon']):.3g} at {CONFIDENCE:.0%}"
+                f"{'' if of_client else ' for all curvatures'}"
             )
         yield Found(case, first["verdict"] != REFUTED, evidence)
 
