@@ -111,6 +111,12 @@ def test_a_plot_is_shown_and_saved(path, tmp_path):
     assert image.imread(tmp_path / "figure.png").shape[0] > 300
 
 
+def test_a_plot_has_rates(path):
+    rates = {"page": {"O(1/r)": "c / round"}}
+    (place,) = fedatlas.plot(path, "gradient_norm", "round", rates=rates).figure.axes
+    assert "O(1/r)" in [text.get_text() for text in place.get_legend().get_texts()]
+
+
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
@@ -120,6 +126,10 @@ def test_a_plot_is_shown_and_saved(path, tmp_path):
         (lambda atlas: fedatlas.along(atlas.sel("fedpage-first", "page"), "byte"), "it counts"),
         (lambda atlas: fedatlas.plot(atlas, "gradient_nrm"), "gradient_nrm"),
         (lambda atlas: fedatlas.plot(atlas, "gradient_norm", runs=["x"]), "runs: x not found"),
+        (
+            lambda atlas: fedatlas.plot(atlas, "objective", rates={"pag": {"a": "c / round"}}),
+            "plot: rates: no run 'pag' is drawn; runs are",
+        ),
         (lambda atlas: fedatlas.plot(atlas, "train_f1"), "measures 'train_f1'"),
     ],
 )

@@ -1,6 +1,6 @@
 """Figures of any runs of an atlas, as the workflow draws them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -9,6 +9,7 @@ import matplotlib
 import xarray as xr
 from matplotlib.figure import Figure as Canvas
 
+from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.selection import Choice
 from fedatlas.figures.kinds.convergence import ConvergenceFigure
 from fedatlas.figures.style import DOTS_PER_INCH, STYLE, Shown, as_written, draw
@@ -47,6 +48,7 @@ def plot(
     against: Atlas | Path | str | None = None,
     published: Names = None,
     whole: bool = False,
+    rates: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Plot:
     """Draw a measurement of runs against what they spent, a panel for each cost.
 
@@ -54,7 +56,8 @@ def plot(
     from the lowest to the highest seed. metric, cost: as figures of experiments name them.
     experiments: names or patterns. runs: names; both are all by default. all_points: whether runs
     are drawn at all points of their grids. against, published, whole: as `compare` takes them; runs
-    of the same problem are drawn, too. FedatlasError as of `compare`.
+    of the same problem are drawn, too. rates: run → label → formula, as in a figure's file
+    (docs/adding/figure.md). FedatlasError as of `compare`, and for a rate that a run cannot have.
 
     >>> drawn = fedatlas.plot(ATLAS, "gradient_norm", "round", experiments=["fedpage-first"])
     >>> drawn.save("figure.png")
@@ -63,6 +66,7 @@ def plot(
         "measurement": metric,
         "costs": listed(cost),
         "points": "all" if all_points else "selected",
+        "rates": rates or {},
     }
     figure = validated(ConvergenceFigure, declared, "plot")
     traces: dict[str, dict[str, xr.Dataset]] = {}
@@ -87,6 +91,11 @@ def plot(
         traces.setdefault(key, {})[one.point] = one.trace
         if one.selected:
             chosen[key] = Choice(one.point, {})
+    if missing := figure.rates.keys() - {name.run for name in names}:
+        told = ", ".join(sorted({name.run for name in names}))
+        raise FedatlasError(f"plot: rates: no run '{min(missing)}' is drawn; runs are {told}")
+    of_runs = {"/".join(name): figure.rates.get(name.run, {}) for name in names}
+    figure = figure.model_copy(update={"rates": of_runs})
     theirs = frozenset("/".join(name) for name in names if name.origin == "published")
     with matplotlib.rc_context(STYLE):
         shown = Shown(titles, traces, chosen, published=theirs)

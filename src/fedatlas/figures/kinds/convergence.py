@@ -20,6 +20,7 @@ from fedatlas.evaluation.levels import (
 )
 from fedatlas.evaluation.quantities import EPSILON, largest_delta
 from fedatlas.evaluation.selection import varied_hyper_parameters
+from fedatlas.figures.rates import Rate, draw_rates
 from fedatlas.figures.style import (
     DASHED,
     Shown,
@@ -42,11 +43,15 @@ from fedatlas.schema.quantities import (
     Measurement,
     axis,
 )
+from fedatlas.schema.rates import Formula, check_names
+from fedatlas.schema.runs import flat
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
     from matplotlib.lines import Line2D
+
+    from fedatlas.schema.experiments import Experiment
 
 _LINE_STYLES: list[Any] = ["-", "--", ":", "-.", (0, (8, 3)), (0, (1, 3)), (0, (5, 1, 1, 1, 1, 1))]
 _WIDTH = 1.3  # of the thinnest lines
@@ -63,6 +68,9 @@ _ORIGINS = "solid: ours; dashed, with hollow marks: published"
 # Of ours and of published runs, by how often all colours were used before.
 _OUR_MARKS, _THEIR_MARKS = ("", "s", "^", "D"), ("o", "s", "^", "D")
 _BETWEEN_MARKS = 0.14  # of the panel's diagonal
+# Of rates, by their number.
+_RATE_STYLES: list[Any] = [(0, (1, 1.2)), (0, (5, 1, 1, 1)), (0, (3, 1)), (0, (1, 3))]
+_SCALED = "rates with a factor c go through their curve at its middle record"
 _LETTERS_OF_LABEL = 34  # along the height of a panel
 
 
@@ -73,6 +81,7 @@ class ConvergenceFigure(Figure):
     costs: on the x axes, a column each.
     rows: what tells rows of panels apart. points: of grids, all or the selected ones.
     dashed: run drawn in dashes → the run whose colour it takes.
+    rates: run → label → a formula of `measurement` that is drawn beside the run's curve.
     """
 
     kind: Literal["convergence"] = "convergence"
@@ -84,6 +93,7 @@ class ConvergenceFigure(Figure):
     rows: Literal["effective_step_size", "partition", "run", "none"] = "none"
     points: Literal["all", "selected"] = "all"
     dashed: dict[str, str] = Field(default={})
+    rates: dict[str, dict[str, Formula]] = Field(default={})
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
@@ -95,7 +105,7 @@ class ConvergenceFigure(Figure):
 
     @property
     def runs(self) -> tuple[str, ...]:
-        return (*self.dashed, *self.dashed.values())
+        return (*self.dashed, *self.dashed.values(), *self.rates)
 
     @property
     def shows_every_point(self) -> bool:
@@ -111,6 +121,19 @@ class ConvergenceFigure(Figure):
         if self.dashed and self.points == "all":
             raise ValueError("dashed needs points: selected, as lines tell points apart otherwise")
         return self
+
+    def check(self, experiment: Experiment) -> None:
+        """Rates name what their runs state."""
+        for run, formulas in self.rates.items():
+            declared = experiment.runs[run]
+            if declared.tuned_in is not None:
+                continue  # what another experiment chooses is known when the figure is drawn
+            tried = {name: values[0] for name, values in declared.grid.items()}
+            for label, formula in formulas.items():
+                try:
+                    check_names(formula, flat(declared.hyper_parameters) | tried)
+                except ValueError as error:
+                    raise ValueError(f"figure.rates.{run}.{label}: {error}") from None
 
     def compose(self, title: str, shown: Shown) -> Canvas:
         """One row per group of curves and measurement, one column per cost axis.
@@ -147,9 +170,10 @@ class ConvergenceFigure(Figure):
                 places[0].ticklabel_format(axis="y", useOffset=False)
                 label = "\n".join([label, *told])
             places[0].set_ylabel(f"{row.title}\n{label}" if row.title else label)
+            draw_rates(row.rates, places, costs)
             marked = _mark_full_rounds(places[0], costs[0], row.curves)
             if row.measurement == self.measurement:  # rows of other measurements share its curves
-                legend_beside(places[-1], _legend(row.curves, marked))
+                legend_beside(places[-1], _legend(row, marked))
         for place in axes.flat:
             # Last, as a limit stays once it is set, also in panels that share it.
             if place.get_xscale() == "linear":
@@ -160,6 +184,8 @@ class ConvergenceFigure(Figure):
             own = "\n(at each run's own δ)" if apart and cost == EPSILON else ""
             place.set_xlabel(axis(cost).label + own)
         origins = [_ORIGINS] * bool(shown.published)
+        if any(rate.is_scaled for row in rows for rate in row.rates):
+            notes.append(_SCALED)
         seeds = shown.seeds("median and range of ", every_point=self.points == "all")
         put_title(canvas, title, "\n".join([seeds, *origins, *dict.fromkeys(notes)]))
         return canvas
@@ -183,11 +209,13 @@ class _Row(NamedTuple):
     title: str
     measurement: str
     curves: list[_Curve]
+    rates: list[Rate]
 
 
 def _rows(figure: ConvergenceFigure, shown: Shown) -> Iterator[_Row]:
     """The figure's rows; a run has one colour and mark throughout."""
     grouped: dict[str, list[_Curve]] = {}
+    rates: dict[str, list[Rate]] = {}
     titles, dashed = shown.titles, figure.dashed
     colour_of, used = colours(titles, dashed), colour_rounds(titles, dashed)
     for run, points in shown.traces.items():
@@ -207,9 +235,24 @@ def _rows(figure: ConvergenceFigure, shown: Shown) -> Iterator[_Row]:
             grouped.setdefault(row_title(figure.rows, trace, title), []).append(
                 _Curve(label, colour_of[title], style, trace, run in dashed.values(), mark)
             )
+        if run in figure.rates:
+            chosen = shown.chosen[run].point if run in shown.chosen else drawn[0]
+            of_row = row_title(figure.rows, points[chosen], title)
+            found = _rates_of(figure, run, points[chosen], colour_of[title])
+            rates.setdefault(of_row, []).extend(found)
     for of_row, curves in grouped.items():
         for measurement in figure.measurements:
-            yield _Row(of_row, measurement, curves)
+            own = rates.get(of_row, []) if measurement == figure.measurement else []
+            yield _Row(of_row, measurement, curves, own)
+
+
+def _rates_of(figure: ConvergenceFigure, run: str, trace: Trace, colour: str) -> Iterator[Rate]:
+    """The rates of a run, in its colour; each has broken lines of its own."""
+    for number, (label, formula) in enumerate(figure.rates[run].items()):
+        style = _RATE_STYLES[number % len(_RATE_STYLES)]
+        look = {"color": _mixed(colour, "black", 0.35), "ls": style, "lw": 1.2}
+        where = f"figure.rates.{run}.{label}"
+        yield Rate(label, formula, figure.measurement, trace, look, where)
 
 
 def _format_deltas(rows: list[_Row]) -> str:
@@ -384,7 +427,7 @@ def _mark_full_rounds(place: Axes, cost: str, curves: list[_Curve]) -> bool:
 
 def _height(row: _Row) -> float:
     """Inches of a row with a legend: a long one would leave its panels no room."""
-    lines = sum(1 + _label(curve).count("\n") for curve in row.curves)
+    lines = sum(1 + _label(curve).count("\n") for curve in row.curves) + len(row.rates)
     return max(_HEIGHT, 0.19 * lines)
 
 
@@ -392,8 +435,13 @@ def _label(curve: _Curve) -> str:
     return curve.label + lost_note(curve.trace)
 
 
-def _legend(curves: list[_Curve], marked: bool) -> list[Line2D]:
-    handles = [entry(_label(curve), **_look(curve, _WIDTH)) for curve in curves]
+def _legend(row: _Row, marked: bool) -> list[Line2D]:
+    """Each run is followed by its rates."""
+    handles = []
+    for curve in row.curves:
+        handles.append(entry(_label(curve), **_look(curve, _WIDTH)))
+        own = [rate for rate in row.rates if rate.trace is curve.trace]
+        handles += [entry(rate.label, **rate.look) for rate in own]
     if marked:
         handles.append(entry("full rounds", color="grey", marker="|", ls=""))
     return handles
