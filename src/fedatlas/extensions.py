@@ -62,8 +62,8 @@ def code_names(kind: str) -> list[str]:
 
     kind: as projects call their folder.
     """
-    own = _PACKAGE / CODE[kind].rpartition(".")[2]
-    return _names((str(own), *code_folders(kind)))
+    package, own = sys.modules.get(CODE[kind]), _PACKAGE / CODE[kind].rpartition(".")[2]
+    return _names(tuple(package.__path__) if package else (str(own), *code_folders(kind)))
 
 
 @cache
