@@ -172,6 +172,8 @@ def test_clients_without_samples_stand_still(vectorised: bool) -> None:
         assert (gradients[1] == 0).all() and (gradients[[0, 2]] != 0).any(1).all()
     empty = engine.minibatches(RoundRandom(0), np.array([1]), 2)
     assert (engine.gradient(x, empty) == 0).all()
+    nobody = engine.minibatches(RoundRandom(0), np.arange(0), 2, 3)
+    assert engine.local_sgd(x, nobody, 0.1).shape == (0, engine.dimension)
 
 
 def test_rows_in_chunks_weigh_what_their_numbers_weigh() -> None:

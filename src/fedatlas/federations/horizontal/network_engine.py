@@ -37,7 +37,7 @@ class NetworkEngine(PredictingNetwork, HorizontalProblem):
 
     def client_gradients(self, x: torch.Tensor, batch: Minibatches) -> torch.Tensor:
         points = x.expand(len(batch.starts), self.dimension)
-        if batch.largest * len(batch.sizes) <= _PADDED * batch.samples:
+        if batch.samples and batch.largest * len(batch.sizes) <= _PADDED * batch.samples:
             return self._minibatch_gradients(points, batch)
         gradients = torch.zeros_like(points, memory_format=torch.contiguous_format)
         for clients in self._together(batch.sizes) if batch.samples else ():
