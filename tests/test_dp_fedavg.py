@@ -22,10 +22,12 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.context import FederationContext
 from fedatlas.federations.parts import Counters, StarNetwork
+from fedatlas.figures.privacy import compose_budgets
 from fedatlas.plan.build import build_plan
 from fedatlas.privacy.accountants import gaussian_tight
 from fedatlas.privacy.sampled_gaussian import SampledGaussian
-from fedatlas.schema.studies import PrivacyAudit
+from fedatlas.schema.studies import BudgetStudy, PrivacyAudit
+from fedatlas.studies.budgets import budgets_of_runs
 from fedatlas.studies.client_audit import TinyFederation, attack_clients
 from fedatlas.studies.privacy_audit import tabulate_pairs
 from outside_project import whole_files, write_project
@@ -90,6 +92,24 @@ def test_rounds_are_the_papers(kind, sampling):
     assert set(together) >= ({0, 1, 2, 3} if sampling == "poisson" else {2})
 
 
+@pytest.mark.parametrize("kind", ["compiled", "torch", "network"])
+@pytest.mark.parametrize("unit", ["steps", "epochs"])
+def test_a_round_of_nobody_adds_noise_only(kind, unit):
+    engine = network_of("cross_entropy") if kind == "network" else engine_of(kind, toy(NAME), NAME)
+    method = DpFedAvg(clients_per_round=1, batch_size=2, local_unit=unit, **PRIVATE)
+    run, nobody = Run(method, engine, seed=1), 0
+    for k in range(8):
+        before, x = run.counters.messages, run.x
+        run.round()
+        random = RoundRandom(1).at(k)
+        if not (random.uniform(7) < 1 / 7).any():
+            nobody += 1
+            noise = random.generator.standard_normal(engine.dimension)
+            np.testing.assert_allclose(run.x, x + 0.8 * 0.3 * 0.25 * noise, rtol=0, atol=1e-15)
+            assert run.counters.messages == before
+    assert 1 < nobody < 8
+
+
 def test_rows_in_chunks_are_clipped_alike():
     method = DpFedAvg(clients_per_round=5, **PRIVATE)
     engine = engine_of("compiled", toy(NAME), NAME)
@@ -100,6 +120,7 @@ def test_rows_in_chunks_are_clipped_alike():
 @pytest.mark.parametrize("kind", ["compiled", "torch"])
 def test_without_noise_and_clipping_it_is_fedavg_bit_for_bit(kind):
     engine, shared = engine_of(kind, toy(NAME), NAME), STEPS | {"clients_per_round": 3}
+    shared |= {"local_unit": "epochs", "batch_size": 2, "step_factors": {3: 0.5}}
     plain = DpFedAvg(**shared, sampling="fixed_size", clip_bound=1e9, noise_multiplier=0)
     one, other = (Run(each, engine, seed=2).trajectory(10) for each in (plain, FedAvg(**shared)))
     np.testing.assert_array_equal(one, other)
@@ -209,6 +230,16 @@ def test_with_everyone_it_is_the_gaussian_mechanism_whose_budget_is_known():
 def test_without_noise_there_is_no_privacy():
     assert SampledGaussian("poisson", 8, 2, 0.0).renyi_budget([1, 2], 1e-5).final[0] == np.inf
     assert SampledGaussian("poisson", 8, 2, 0.0).client_pair_epsilon(1, 0.1, at_least=True) > 1e9
+
+
+def test_budgets_are_drawn_without_training():
+    specs = [small("dp_fedavg", {"noise_multiplier": z}, run=f"z{z}") for z in (1, 2)]
+    found = budgets_of_runs(specs, BudgetStudy(samples=5, dimension=7, last_horizon=1))
+    for number, z in enumerate((1, 2)):
+        expected = SampledGaussian("poisson", 12, 4, z).renyi_budget(range(1, 8), 12**-1.1)
+        np.testing.assert_allclose(found.epsilon[number], expected.epsilon)
+    figure = compose_budgets("What is spent", {"z1": "one", "z2": "two"}, found)
+    assert [place.get_ylabel() for place in figure.axes] == ["privacy spent, ε", "privacy spent, δ"]
 
 
 def test_traces_tell_the_budget_of_their_clients(tmp_path):

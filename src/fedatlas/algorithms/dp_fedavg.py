@@ -9,7 +9,7 @@ from fedatlas.algorithms.fedavg import State
 from fedatlas.arithmetic.client_rows import clipped
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.horizontal import LocalStepsAlgorithm
+from fedatlas.federations.horizontal import LocalWorkAlgorithm
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.parts import StarNetwork
 from fedatlas.privacy.accountants import Budget, PrivacyContext
@@ -17,7 +17,7 @@ from fedatlas.privacy.sampled_gaussian import SampledGaussian
 from fedatlas.schema.runs import RunSpec
 
 
-class DpFedAvg(LocalStepsAlgorithm):
+class DpFedAvg(LocalWorkAlgorithm):
     """DP-FedAvg (McMahan, Ramage, Talwar, Zhang 2018, arXiv:1710.06963, Algorithm 1).
 
     A client takes part with probability q = clients_per_round/N; its update Δ_i is scaled down to
@@ -38,9 +38,9 @@ class DpFedAvg(LocalStepsAlgorithm):
         "McMahan et al. 2018, Algorithm 1 with FedAvg's user update, flat clipping and the "
         "estimator f̃_f. Clients have equal weights. Updates are clipped once, after all local "
         "steps, as by later work (Andrew et al. 2021) and libraries; the paper also clips after "
-        "each step, with the same sensitivity. K steps stand for E epochs. sampling: fixed_size "
-        "and η_g are not the paper's. ε is by Rényi divergences (Mironov 2017), which the "
-        "paper's moments accountant became"
+        "each step, with the same sensitivity. local_unit: epochs is the paper's E; steps, "
+        "sampling: fixed_size and η_g are not. ε is by Rényi divergences (Mironov 2017), which "
+        "the paper's moments accountant became"
     )
 
     sampling: Literal["poisson", "fixed_size"] = "poisson"
@@ -62,8 +62,8 @@ class DpFedAvg(LocalStepsAlgorithm):
         else:
             clients = random.sample(problem.clients, self.clients_per_round)
         (x,) = network.broadcast(state.x, to=clients)
-        batch = problem.minibatches(random, clients, self.batch_size, self.local_steps)
-        y = problem.local_sgd(x, batch, self.local_step_size)
+        batch = self.local_batches(problem, random, clients)
+        y = problem.local_sgd(x, batch, self.local_step_at(random.round))
         (delta,) = network.gather(clipped(y - x, self.clip_bound))
         noise = problem.array(random.generator.standard_normal(problem.dimension))
         total = delta.sum(0) + self.noise_multiplier * self.clip_bound * noise

@@ -94,6 +94,13 @@ class Algorithm(Model, ABC):
         """
         return {}
 
+    def budgets_by_horizon(self, context: PrivacyContext, last: int) -> dict[str, Budget]:
+        """Privacy spent by whole runs of k = 0 … K, for K = 1 … last; names as in `budgets`.
+
+        Empty, by default, for methods whose steps, samples and noise do not follow the horizon.
+        """
+        return {}
+
     def conditions(self, context: PrivacyContext) -> tuple[Condition, ...]:
         """Conditions of theorems on hyper-parameters and graphs; none by default."""
         return ()

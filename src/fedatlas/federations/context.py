@@ -91,10 +91,8 @@ class FederationContext:
             fewest = min(
                 client_sizes(file).min() for file in {one for (one,) in self._files.values()}
             )
-            states, trackers = spec.graph_weights if spec.graphs else (np.empty((0, 0)), None)
-            self._privacy_context = PrivacyContext(
-                int(fewest), engine.dimension, states, trackers, engine.clients
-            )
+            sizes = int(fewest), engine.dimension
+            self._privacy_context = PrivacyContext(*sizes, *spec.graph_weights, engine.clients)
 
     def seed_run(self, seed: int) -> SeedRun:
         """A fresh start for one seed; earlier ones must not be used any more."""

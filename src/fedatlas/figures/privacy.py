@@ -47,14 +47,14 @@ _PANELS = (
     ("drift", "iteration", "iteration of the run", "noise gathered in x̄"),
 )
 #: Panels that are drawn only where there is something to draw.
-_OPTIONAL = ("delta", "drift")
+_OPTIONAL = ("final_epsilon", "delta", "drift")
 _LINE: dict[str, Any] = {"marker": ".", "ms": 5, "lw": 1.3}
 _Corner: TypeAlias = Literal["upper right", "lower left"]  # of a legend
 _SNAPSHOTS = "snapshots of which all shares are seen"
 
 
 def compose_budgets(title: str, run_titles: Mapping[str, str], budgets: xr.Dataset) -> Canvas:
-    """A panel by iteration and one by horizon; one for δ if a run spends any, one for drift.
+    """A panel by iteration; one by horizon, for δ and for drift where a run has any.
 
     The last panel shows the noise that gathers in the agents' mean, whatever the gradients.
     budgets: as `studies.budgets.budgets_of_runs` returns them.
@@ -65,7 +65,7 @@ def compose_budgets(title: str, run_titles: Mapping[str, str], budgets: xr.Datas
         if panel[0] not in _OPTIONAL or bool((budgets[panel[0]].fillna(0) > 0).any())
     ]
     canvas = new_canvas(3.6 * len(panels), 4.8)
-    places = canvas.subplots(1, len(panels))
+    (places,) = canvas.subplots(1, len(panels), squeeze=False)
     titles = {run: run_titles[run] for run in dict.fromkeys(budgets["run"].values.tolist())}
     looks = _looks(titles)
     cases = [budgets.isel(case=number) for number in range(budgets.sizes["case"])]

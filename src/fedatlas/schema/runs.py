@@ -258,8 +258,10 @@ class RunSpec(Model):
 
     @property
     def graph_weights(self) -> tuple[np.ndarray, np.ndarray | None]:
-        """Weights (n, n) of the graph of states and of that of trackers, if there is one."""
-        assert self.graphs is not None and isinstance(self.partition, HorizontalPartition)
+        """Weights (n, n) of the graph of states, (0, 0) without, and of trackers', if there is."""
+        if self.graphs is None:
+            return np.empty((0, 0)), None
+        assert isinstance(self.partition, HorizontalPartition)
         agents, trackers = self.partition.clients, self.graphs.trackers
         return (
             weight_matrix(self.graphs.states, agents, "graphs.states"),

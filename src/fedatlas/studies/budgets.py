@@ -13,7 +13,7 @@ from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.tables import BUDGETS_FORMAT as FORMAT
 from fedatlas.evaluation.tables import FORM_PARTS, to_csv
-from fedatlas.federations.decentralised import DecentralisedAlgorithm
+from fedatlas.federations.algorithm import Algorithm
 from fedatlas.files import write_text
 from fedatlas.privacy.accountants import Budget, PrivacyContext
 from fedatlas.privacy.conditions import Condition
@@ -86,7 +86,7 @@ def budgets_of_runs(specs: Sequence[RunSpec], study: BudgetStudy) -> xr.Dataset:
     part) is by how much DP-GT's two forms differ, see `privacy.drift.form_gaps`. Coordinates of a
     case: run, accounting, statement (what the budget rests on),
     first (whether the accounting is the run's first that the study does not leave out, see
-    `DecentralisedAlgorithm.budgets`), finite_without (conditions of DP-GT's Theorem 4 or 5 that it
+    `Algorithm.budgets`), finite_without (conditions of DP-GT's Theorem 4 or 5 that it
     does not meet).
     """
     horizons = np.arange(1, study.last_horizon + 1)
@@ -137,9 +137,7 @@ def budgets_of_runs(specs: Sequence[RunSpec], study: BudgetStudy) -> xr.Dataset:
 _OF_LEMMA_3 = "Lemmas 2 and 3"
 
 
-def _far(
-    algorithm: DecentralisedAlgorithm, context: PrivacyContext, last: int | None
-) -> dict[str, Any]:
+def _far(algorithm: Algorithm, context: PrivacyContext, last: int | None) -> dict[str, Any]:
     """DP-GT's Lemma 3 up to the horizon `last`; nothing of other methods, or without one."""
     if last is None or not isinstance(algorithm, DpGradientTracking):
         return {}
@@ -155,7 +153,7 @@ def _far(
     return {"log_far_epsilon": xr.DataArray(found, {"far_horizon": horizons}, ["far_horizon"])}
 
 
-def _gaps(algorithm: DecentralisedAlgorithm, context: PrivacyContext) -> dict[str, Any]:
+def _gaps(algorithm: Algorithm, context: PrivacyContext) -> dict[str, Any]:
     """By how much DP-GT's forms differ at the run's steps, over its graphs; nothing of others."""
     if not isinstance(algorithm, DpGradientTracking):
         return {}
@@ -165,7 +163,7 @@ def _gaps(algorithm: DecentralisedAlgorithm, context: PrivacyContext) -> dict[st
     return {"form_gap": xr.DataArray(found, {"part": list(FORM_PARTS)}, ["part"])}
 
 
-def _finite_without(algorithm: DecentralisedAlgorithm, context: PrivacyContext) -> str:
+def _finite_without(algorithm: Algorithm, context: PrivacyContext) -> str:
     """Conditions of Theorem 4 or 5, of a finite ε, that are not met."""
     return "; ".join(
         str(condition)
@@ -190,7 +188,7 @@ def tabulate_conditions(specs: Sequence[RunSpec], study: BudgetStudy) -> list[di
     return rows
 
 
-def _floor(algorithm: DecentralisedAlgorithm, accounting: str, last: int) -> np.ndarray:
+def _floor(algorithm: Algorithm, accounting: str, last: int) -> np.ndarray:
     """(last,) m_K over what it would be if it were not rounded down, for K = 1 … last.
 
     NaN unless the accounting's ε is proportional to 1/m, and the scheme rounds.
@@ -212,11 +210,12 @@ def _floor(algorithm: DecentralisedAlgorithm, accounting: str, last: int) -> np.
     return np.asarray(drawn / (whole + 1))
 
 
-def _private(spec: RunSpec, study: BudgetStudy) -> tuple[DecentralisedAlgorithm, PrivacyContext]:
+def _private(spec: RunSpec, study: BudgetStudy) -> tuple[Algorithm, PrivacyContext]:
     """A run's method, and the sizes and graphs on which its budget depends."""
     algorithm = build_algorithm(spec)
-    assert isinstance(algorithm, DecentralisedAlgorithm)  # as the run has graphs
-    return algorithm, PrivacyContext(study.samples, study.dimension, *spec.graph_weights)
+    clients = sum(spec.partition.clients_by_silo)
+    sizes = study.samples, study.dimension
+    return algorithm, PrivacyContext(*sizes, *spec.graph_weights, clients)
 
 
 def compute_budgets(

@@ -76,6 +76,8 @@ class TinyFederation:
         """The clients themselves: there are no samples to draw."""
         return clients
 
+    epochs = minibatches
+
     def local_sgd(self, x: np.ndarray, batch: np.ndarray, step_size: float) -> np.ndarray:
         """(S, 1)."""
         return x + np.where(batch == 0, self._update, 0.0)[:, None]

@@ -131,13 +131,6 @@ class DecentralisedAlgorithm(Algorithm):
     def check_graphs(self, states: np.ndarray, trackers: np.ndarray | None) -> None:
         """Refuse, with a FedatlasError, weights (n, n) on which the method cannot run."""
 
-    def budgets_by_horizon(self, context: PrivacyContext, last: int) -> dict[str, Budget]:
-        """Privacy spent by whole runs of k = 0 … K, for K = 1 … last; names as in `budgets`.
-
-        Empty, by default, for methods whose steps, samples and noise do not follow the horizon.
-        """
-        return {}
-
     @property
     def privacy_statement(self) -> str:
         """What its ε and δ rest on; empty without any."""
