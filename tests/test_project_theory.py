@@ -3,6 +3,7 @@
 from pathlib import Path
 from types import MappingProxyType
 
+import numpy as np
 import pytest
 
 import fedatlas
@@ -18,6 +19,7 @@ from fedatlas.figures.theory import compose_theory
 from fedatlas.plan.build import build_plan
 from fedatlas.plan.results import theory_code
 from fedatlas.shards.writing import write_shards
+from fedatlas.studies import theory
 from fedatlas.studies.theory import theorems_of_runs
 from fedatlas.theorems import theorems_on
 from fedatlas.theory.constants import Constants
@@ -25,6 +27,7 @@ from fedatlas.theory.theorems import Course
 from fedatlas.training.loop import train
 from figure_factory import is_drawn, legend
 from outside_project import open_project, whole_files
+from small_federations import small
 
 FILES = MappingProxyType(whole_files("methods", "adding/theorem"))
 THEOREM = "theorems/local_momentum.py"
@@ -116,6 +119,13 @@ def test_a_file_that_is_not_as_it_must_be_is_named(tmp_path, monkeypatch, text, 
     open_project(tmp_path / "lab", FILES | {THEOREM: text}, monkeypatch)
     with pytest.raises(FedatlasError, match=told):
         theorems_on(momentum_run(), CONSTANTS, COURSE)
+
+
+def test_theorems_on_agents_know_their_graphs():
+    (states,) = theory._course(None, small("gaussian_gradient_descent"), None).graphs
+    ring = np.roll(np.eye(5), 1, axis=0) + np.roll(np.eye(5), -1, axis=0)
+    np.testing.assert_allclose(states, ring / 3)
+    assert theory._course(None, small("fedavg"), None).graphs == ()
 
 
 def test_an_edit_makes_the_tables_again_and_trains_nothing(lab, plan):

@@ -79,7 +79,7 @@ class Course:
     rounds: of communication. reached: what of a bounded quantity was measured at the end; inf of a
     run that diverged. Of parties: dominated_updates, global_iterations (updates of blocks) and
     delays. graphs: of agents, the weights (n, n) of the graph of states and of that of trackers, if
-    there is one.
+    there is one: [i, j] is what i receives from j by, and the diagonal is 0.
     """
 
     rounds: int
