@@ -1,7 +1,11 @@
 """`fedatlas.train`: one run from arrays or a data set, without a workflow."""
 
+import importlib
 import inspect
+import re
+from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from scipy import sparse
@@ -106,6 +110,17 @@ def test_a_class_of_a_notebook_is_rehearsed_and_trained(rows):
     assert trace.attrs["algorithm"].endswith(":Halved")
     with pytest.raises(FedatlasError, match="the server's model depends on"):
         trained(Peeking, rows)
+
+
+def test_the_first_pages_method_trains_as_it_stands(tmp_path, monkeypatch):
+    page = (Path(__file__).parent.parent / "docs" / "start.md").read_text(encoding="utf-8")
+    code = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
+    (tmp_path / "first_page.py").write_text(code, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    plt.switch_backend("agg")
+    trace = importlib.import_module("first_page").trace
+    plt.close("all")
+    assert (trace.suboptimality[:, -1] < trace.suboptimality[:, 0] / 10).all()
 
 
 @pytest.mark.parametrize(

@@ -180,7 +180,7 @@ def test_a_lost_trace_is_made_again(workflow):
 def test_the_method_of_the_first_page_works_as_it_stands(workflow):
     """A new method is one file: it is found, validated and trained, and reruns nothing else."""
     page = (ROOT / "docs" / "start.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    code = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0]
     name = re.search(r"src/fedatlas/algorithms/(\w+)\.py", page).group(1)
     (workflow.folder / "src/fedatlas/algorithms" / f"{name}.py").write_text(code, encoding="utf-8")
     run = f"""  mine:
