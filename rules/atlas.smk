@@ -1,16 +1,7 @@
 """What is made across experiments: verdicts, the summary and the page to explore."""
 
-from fedatlas.evaluation.sentences import digest_of_claimed
 from fedatlas.pages import SOURCES as EXPLORER_SOURCES
 from fedatlas.pages.scope import digest_of_scope
-
-
-def claimed(wildcards):
-    """What is said of papers' sentences, which pages of verdicts print and count."""
-    try:
-        return digest_of_claimed()
-    except FedatlasError as error:
-        raise WorkflowError(str(error)) from None
 
 
 rule collect_claims:

@@ -11,6 +11,7 @@ from snakemake.persistence import PersistenceBase
 
 from fedatlas.code import files_digest
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.sentences import digest_of_claimed
 from fedatlas.extensions import open_projects
 from fedatlas.plain_text import rest, say
 from fedatlas.plan import jobs, places, results
@@ -90,3 +91,11 @@ def results_of(*groups):
             raise WorkflowError(str(error)) from None
 
     return files
+
+
+def claimed(wildcards):
+    """What is said of papers' sentences, which pages of verdicts print and count."""
+    try:
+        return digest_of_claimed()
+    except FedatlasError as error:
+        raise WorkflowError(str(error)) from None
