@@ -19,10 +19,11 @@ settings.register_profile("quick", max_examples=15, deadline=None, suppress_heal
 settings.register_profile("thorough", parent=settings.get_profile("quick"), max_examples=1000)
 settings.load_profile("quick")
 # Files whose tests share a workflow's run take minutes: they come first, or one worker ends late.
-# The second of them needs nothing that the first compiles, and that then is there for all others.
+# The second of them needs nothing that the first compiles, and that then is there for all others,
+# as is what the third compiles for parties.
 FIRST = (
-    *("test_workflow.py", "test_fuzz_parsers", "test_failing_surroundings", "test_interruption"),
-    "test_workflow_",
+    *("test_workflow.py", "test_fuzz_parsers", "test_workflow_vertical"),
+    *("test_failing_surroundings", "test_interruption", "test_workflow_"),
 )
 # For data that cannot be passed on, and what depends on the processor.
 MAY_SKIP = ("FEDATLAS_MIRROR", "oneDNN found room")

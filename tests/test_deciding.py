@@ -1,8 +1,6 @@
 """`fedatlas run --decide`: which seeds are added, when they end, and what a plan makes of them."""
 
 import math
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
@@ -151,11 +149,8 @@ def test_seeds_are_added_and_earlier_ones_are_not_trained_again(tmp_path):
     copy = WorkflowCopy.create(tmp_path / "copy")
     at_least = EXPERIMENT.replace("relation: faster", "relation: at_least_as_fast")
     copy.experiment.write_text(at_least.replace("seeds: [0, 1]", "seeds: {from: 0, to: 5}", 1))
-    command = [sys.executable, "-m", "fedatlas", "run", "demo-small", "--cores", "1"]
-    outcome = subprocess.run(
-        [*command, "--decide", "--most-seeds", "7"],
-        **{"cwd": copy.folder, "env": copy.environment(), "capture_output": True, "text": True},
-    )
+    asked = ("run", "demo-small", "--cores", "1", "--decide", "--most-seeds", "7")
+    outcome = copy.fork("fedatlas", *asked)
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
     lines = outcome.stdout.splitlines()
     assert "demo-small: 6 seeds, 0 of 1 claims decided" in lines

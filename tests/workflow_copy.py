@@ -190,18 +190,11 @@ class WorkflowCopy:
 
     def verified(self, folder: Path) -> str:
         """What `verify` says of all verdicts, published in a folder with two records of a trace."""
-        fedatlas = [sys.executable, "-m", "fedatlas"]
         for arguments in (
             ["publish", "results", str(folder), "--records", "2"],
             ["verify", str(folder)],
         ):
-            outcome = subprocess.run(
-                [*fedatlas, *arguments, "--config", "config"],
-                cwd=self.folder,
-                env=self.environment(),
-                capture_output=True,
-                text=True,
-            )
+            outcome = self.fork("fedatlas", *arguments, "--config", "config")
             assert outcome.returncode == 0, outcome.stdout + outcome.stderr
         return outcome.stdout
 

@@ -50,9 +50,12 @@ class Forks:
         assert self._server.stdout is not None and self._server.stdout.readline() == b"ready\n"
         programs = Path(self._folder.name) / "bin"
         programs.mkdir()
-        script = f'#!/bin/sh\nexec {" ".join(self._client)} fedatlas "$@"\n'
-        (programs / "fedatlas").write_text(script, encoding="utf-8")
-        (programs / "fedatlas").chmod(0o755)
+        client = " ".join(self._client)
+        # What `fedatlas run` takes for Python: it calls `python -m snakemake`.
+        python = f'[ "$2" = snakemake ] && shift && exec {client} "$@"\nexec {sys.executable} "$@"'
+        for name, line in (("fedatlas", f'exec {client} fedatlas "$@"'), ("python", python)):
+            (programs / name).write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
+            (programs / name).chmod(0o755)
 
     def another(self) -> Self:
         """A server that is a fork of this one; it ends with this one."""

@@ -80,9 +80,10 @@ def run(command: dict[str, Any]) -> None:
     sys.argv = [command["program"], *command["arguments"]]
     if command["die"]:
         die(*command["die"])
-    if command["program"] == "snakemake":
+    if command["program"] == "snakemake" or command["arguments"][:1] == ["run"]:
         # The workflow looks for `fedatlas` beside Python first.
         sys.executable = str(SOCKET.with_name("bin") / "python")
+    if command["program"] == "snakemake":
         snakemake.cli.main()
     else:
         importlib.import_module("fedatlas.cli").main()
