@@ -105,3 +105,22 @@ def test_a_file_is_known_by_its_place_in_the_mirror_too(tmp_path):
     outcome = fedatlas("step", "download_file", json.dumps(given))
     assert "wrong checksum" in str(outcome.exception)
     assert not (tmp_path / "a9a").exists()
+
+
+def test_a_library_may_make_an_error_of_the_exit_that_a_signal_asks_for():
+    code = """
+import os, signal
+from fedatlas import cli
+
+def app():
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+        signal.pause()
+    except SystemExit as error:
+        raise ValueError("no validator") from error
+
+cli.app = app
+cli.main()
+"""
+    outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (outcome.returncode, outcome.stderr) == (143, "")

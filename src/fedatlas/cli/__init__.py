@@ -42,6 +42,8 @@ app.command(rich_help_panel="Within", epilog=step.TABLE)(step.step)
 #: New objects after which Python collects garbage; its default is 700. Loading modules leaves
 #: hardly any garbage: collecting less often saves a tenth of a short job.
 NEW_OBJECTS = 5_000
+# The exit status after SIGTERM.
+_ENDED = 128 + signal.SIGTERM
 
 
 class LogLines(logging.Formatter):
@@ -98,17 +100,26 @@ def _start_with_one_hash_seed() -> None:
 def main() -> None:
     """Run the command line; errors that users can act on are printed without a traceback."""
     _start_with_one_hash_seed()
-    # A cluster's SIGTERM must clean up like any exit; by default Python just ends.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    ended = False
+
+    def end(*_: object) -> None:
+        """Clean up like any exit where a cluster sends SIGTERM; by default Python just ends."""
+        nonlocal ended
+        ended = True
+        sys.exit(_ENDED)
+
+    signal.signal(signal.SIGTERM, end)
     gc.set_threshold(NEW_OBJECTS)
     # Figures are files. A notebook tells its children to draw by a package that may not be here.
     os.environ["MPLBACKEND"] = "agg"
     try:
         app()
-    except FedatlasError as error:
-        say(f"error: {error}", to_errors=True)
-        sys.exit(1)
     except Exception as error:
+        if ended:  # while pydantic builds a model, it makes an error of the exit
+            sys.exit(_ENDED)
+        if isinstance(error, FedatlasError):
+            say(f"error: {error}", to_errors=True)
+            sys.exit(1)
         if short := shortage_in(error):
             advice = "Give the process more memory"
             say(f"error: ran out of memory: {first_line(short)}. {advice}", to_errors=True)
