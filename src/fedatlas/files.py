@@ -36,9 +36,10 @@ def write_atomically(path: Path) -> Iterator[Path]:
     `path` left behind are removed first. Raises FedatlasError when the folder cannot be written or
     the disk is full, whatever error the writing library raises.
     """
-    with _explaining(path):
-        temporary = _make_temporary(path)
-    try:
+    temporary = None
+    try:  # before there is a file: a signal may end the process at any time
+        with _explaining(path):
+            temporary = _make_temporary(path)
         with _explaining(path, temporary):
             yield temporary
             with temporary.open("rb") as written:
@@ -49,8 +50,9 @@ def write_atomically(path: Path) -> Iterator[Path]:
             temporary.chmod(0o666 & ~umask)
             temporary.replace(path)
     finally:
-        with suppress(OSError):  # of a file system that is read-only by now
-            temporary.unlink(missing_ok=True)
+        if temporary is not None:
+            with suppress(OSError):  # of a file system that is read-only by now
+                temporary.unlink(missing_ok=True)
 
 
 def require_writable(path: Path) -> None:
@@ -112,12 +114,12 @@ def _make_temporary(path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_dir():
         raise FedatlasError(f"cannot write {path}: there is a folder of that name; move it away")
-    # Hidden and with the final suffix: libraries that look at the suffix still work.
-    handle, name = tempfile.mkstemp(path.suffix, temporary_prefix(path.stem), path.parent)
-    os.close(handle)
     for leftover in leftovers(path):
         with suppress(OSError):  # another user's
             leftover.unlink()
+    # Hidden and with the final suffix: libraries that look at the suffix still work.
+    handle, name = tempfile.mkstemp(path.suffix, temporary_prefix(path.stem), path.parent)
+    os.close(handle)
     return Path(name)
 
 
