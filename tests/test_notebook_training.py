@@ -68,6 +68,15 @@ def test_full_rounds_of_one_step_are_gradient_descent(rows):
     np.testing.assert_allclose(trace.suboptimality[0], expected - least, atol=1e-12)
 
 
+@pytest.mark.parametrize("weights", ["equal", "size"])
+def test_sub_optimality_is_that_of_the_clients_as_they_count(rows, weights):
+    """Of seven clients of 40 rows some have one more."""
+    asked = {"partition": CLIENTS | {"clients": 7, "test": 0.2, "assignment": "shuffled"}}
+    asked["objective"] = RIDGE | {"client_weights": weights}
+    trace = trained("fedavg", rows, rounds=300, optimum=True, clients_per_round=7, **asked)
+    assert abs(trace.suboptimality[0, -1]) < 1e-9 < trace.suboptimality[0, 0]
+
+
 def test_sparse_rows_and_labels_0_and_1_are_the_same_as_others(rows):
     features, label = rows[0], np.sign(rows[1])
     found = [

@@ -133,12 +133,11 @@ def _trained(
     for slug, partition in plan.partitions.items():
         files[slug] = _sharded(dataset, spec.split, partition, shards / slug, folder, results)
     for seed in spec.seeds:
-        rows = spec.partition.of_seed(seed)
         optimum = spec.optimum_file(folder / "optima", seed)
         if optimum is not None and not optimum.exists():
             optimum.parent.mkdir(parents=True, exist_ok=True)
-            objective = plan.objectives[spec.objective.slug]
-            find_optimum(files[rows.pooled().slug], objective, optimum)
+            _, rows = spec.optimum_rows(seed)
+            find_optimum(files[rows.slug], plan.objectives[spec.objective.slug], optimum)
     with naming_run(spec.name, device):
         if rehearsed:
             rehearse(spec, shards)
