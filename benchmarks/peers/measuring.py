@@ -84,6 +84,18 @@ def report(
     (job.output / "measured.json").write_text(json.dumps(measured))
 
 
+def time_rounds(job: Job, trained: Callable[[int], Any], warm_up: int) -> None:
+    """Report the time of the task's rounds, and the point that they end at.
+
+    trained: from a number of rounds, the point (d,), from the start. warm_up: rounds before the
+    clock runs, which compile and load.
+    """
+    trained(warm_up)
+    with Timed() as timed:
+        x = trained(job.values["rounds"])
+    report(job, timed, job.values["rounds"], x=np.asarray(x))
+
+
 def peak_memory() -> int:
     """Bytes: the peaks of this process and of all that it started and that still run, added up.
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from dense_data import dense_rows
 from fedjax.algorithms import fed_avg
-from measuring import Timed, job_of_command_line, report
+from measuring import job_of_command_line, time_rounds
 
 jax.config.update("jax_enable_x64", True)
 
@@ -39,10 +39,7 @@ def main() -> None:
             state, _ = algorithm.apply(state, clients)
         return np.asarray(state.params["x"])
 
-    trained(3)  # compiles
-    with Timed() as timed:
-        x = trained(values["rounds"])
-    report(job, timed, values["rounds"], x=x)
+    time_rounds(job, trained, warm_up=3)
 
 
 if __name__ == "__main__":

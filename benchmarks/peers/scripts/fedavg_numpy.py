@@ -2,7 +2,7 @@
 
 import numpy as np
 from dense_data import dense_rows
-from measuring import Timed, job_of_command_line, report
+from measuring import job_of_command_line, time_rounds
 
 
 def main() -> None:
@@ -23,10 +23,7 @@ def main() -> None:
             x = y.mean(0)
         return x
 
-    trained(10)
-    with Timed() as timed:
-        x = trained(values["rounds"])
-    report(job, timed, values["rounds"], x=x)
+    time_rounds(job, trained, warm_up=10)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from itertools import count
 import numpy as np
 import torch
 from dense_data import dense_rows
-from measuring import Timed, job_of_command_line, report
+from measuring import job_of_command_line, time_rounds
 from pfl.aggregate.simulate import SimulatedBackend
 from pfl.algorithm import FederatedAveraging, NNAlgorithmParams
 from pfl.data.dataset import Dataset
@@ -68,10 +68,7 @@ def main() -> None:
         )
         return module.x.detach().numpy()
 
-    trained(3)
-    with Timed() as timed:
-        x = trained(values["rounds"])
-    report(job, timed, values["rounds"], x=x)
+    time_rounds(job, trained, warm_up=3)
 
 
 if __name__ == "__main__":

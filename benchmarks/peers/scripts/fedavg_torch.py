@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 from dense_data import dense_rows
-from measuring import Timed, job_of_command_line, report
+from measuring import job_of_command_line, time_rounds
 
 
 def main() -> None:
@@ -28,10 +28,7 @@ def main() -> None:
             x = total / len(picked)
         return x.numpy()
 
-    trained(3)
-    with Timed() as timed:
-        x = trained(values["rounds"])
-    report(job, timed, values["rounds"], x=x)
+    time_rounds(job, trained, warm_up=3)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from itertools import count
 
 import torch
 from cnn import cnn, images
-from measuring import Timed, job_of_command_line, report
+from measuring import job_of_command_line, time_rounds
 from pfl.aggregate.simulate import SimulatedBackend
 from pfl.algorithm import FederatedAveraging, NNAlgorithmParams
 from pfl.algorithm.fedprox import FedProx, FedProxParams
@@ -75,10 +75,7 @@ def main() -> None:
         )
         return parameters_to_vector(module.parameters()).detach()
 
-    trained(1)
-    with Timed() as timed:
-        x = trained(values["rounds"])
-    report(job, timed, values["rounds"], x=x.numpy())
+    time_rounds(job, trained, warm_up=1)
 
 
 if __name__ == "__main__":

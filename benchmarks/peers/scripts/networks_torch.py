@@ -2,7 +2,7 @@
 
 import torch
 from cnn import cnn, images
-from measuring import Timed, job_of_command_line, report
+from measuring import job_of_command_line, time_rounds
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
@@ -52,10 +52,7 @@ def main() -> None:
             c = c + changed / values["clients"]
         return x
 
-    trained(1)
-    with Timed() as timed:
-        x = trained(values["rounds"])
-    report(job, timed, values["rounds"], x=x.numpy())
+    time_rounds(job, trained, warm_up=1)
 
 
 if __name__ == "__main__":

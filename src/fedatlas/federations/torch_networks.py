@@ -95,6 +95,8 @@ class PredictingNetwork(NetworkOnDevice):
         )  # fmt: skip
         self.dimension = self.network.dimension
         self._targets = self._loss.targets(self._train.label)
+        if self._test is not None:
+            self._test_targets = self._loss.targets(self._test.label)
         sizes = np.diff(data.offsets)
         self._row_weights = self.array(row_weights(sizes, objective.client_weights))
 
@@ -133,5 +135,5 @@ class PredictingNetwork(NetworkOnDevice):
         """Qualities on the test samples at weights (d,), if there are any."""
         if self._test is None:
             return {}
-        targets = self._loss.targets(self._test.label)
-        return self._loss.qualities("test", self._outputs(point, self._test), targets)
+        outputs = self._outputs(point, self._test)
+        return self._loss.qualities("test", outputs, self._test_targets)
