@@ -12,11 +12,8 @@ from torch.nn import functional
 
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
-from fedatlas.schema.objectives import ClassificationObjective, PredictionObjective
+from fedatlas.schema.objectives import TOP, ClassificationObjective, PredictionObjective
 from fedatlas.schema.partitions import MOST_CLASSES
-
-#: Top-5 accuracy is measured for more classes than these.
-TOP = 5
 
 
 class NetworkLoss(ABC):

@@ -218,6 +218,10 @@ class PredictionObjective(_OverClients):
         return f"{self.name}-{self.model}{hidden}{self._weights_slug}"
 
 
+#: Top-5 accuracy is measured for more classes than these.
+TOP = 5
+
+
 class ClassificationObjective(PredictionObjective):
     """The mean cross-entropy of a network.
 

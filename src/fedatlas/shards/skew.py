@@ -119,10 +119,10 @@ def _by_column(spec: HorizontalPartition, column: Coded) -> Holders:
 # --------------------------------------------------------------------------- clients of equal size
 
 
-def _dealt(order: np.ndarray, clients: int) -> np.ndarray:
-    """The client of each row: near equal blocks of the rows in this order."""
+def _dealt(order: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """The client of each row: blocks of these sizes, (clients,), of the rows in this order."""
     client = np.empty(len(order), np.int64)
-    client[order] = np.repeat(np.arange(clients), _even(len(order), clients))
+    client[order] = np.repeat(np.arange(len(sizes)), sizes)
     return client
 
 
@@ -134,13 +134,13 @@ def _even(rows: int, clients: int) -> np.ndarray:
 def _consecutive(
     spec: HorizontalPartition, labels: np.ndarray, generator: np.random.Generator
 ) -> np.ndarray:
-    return _dealt(np.arange(len(labels)), spec.clients)
+    return _dealt(np.arange(len(labels)), _even(len(labels), spec.clients))
 
 
 def _shuffled(
     spec: HorizontalPartition, labels: np.ndarray, generator: np.random.Generator
 ) -> np.ndarray:
-    return _dealt(generator.permutation(len(labels)), spec.clients)
+    return _dealt(generator.permutation(len(labels)), _even(len(labels), spec.clients))
 
 
 def _sorted_by_class(labels: np.ndarray, generator: np.random.Generator) -> np.ndarray:
@@ -152,7 +152,7 @@ def _sorted_by_class(labels: np.ndarray, generator: np.random.Generator) -> np.n
 def _by_class(
     spec: HorizontalPartition, labels: np.ndarray, generator: np.random.Generator
 ) -> np.ndarray:
-    return _dealt(_sorted_by_class(labels, generator), spec.clients)
+    return _dealt(_sorted_by_class(labels, generator), _even(len(labels), spec.clients))
 
 
 def _shards(
@@ -162,7 +162,8 @@ def _shards(
 
     N clients, S = shards_per_client: N·S shards whose sizes differ by at most one.
     """
-    shard = _dealt(_sorted_by_class(labels, generator), spec.blocks)
+    blocks = _even(len(labels), spec.blocks)
+    shard = _dealt(_sorted_by_class(labels, generator), blocks)
     owner = np.empty(spec.blocks, np.int64)
     owner[generator.permutation(spec.blocks)] = np.arange(spec.blocks) % spec.clients
     client: np.ndarray = owner[shard]
@@ -278,9 +279,7 @@ def _power_law_sizes(
     each = spec.minimum or 1
     share = np.arange(1, spec.clients + 1) ** -float(spec.exponent or 0)
     sizes = each + _sizes(share / share.sum(), len(labels) - each * spec.clients)
-    client = np.empty(len(labels), np.int64)
-    client[generator.permutation(len(labels))] = np.repeat(np.arange(spec.clients), sizes)
-    return client
+    return _dealt(generator.permutation(len(labels)), sizes)
 
 
 def _sizes(proportions: np.ndarray, rows: int) -> np.ndarray:
@@ -312,9 +311,7 @@ def _dirichlet_sizes(
     """Shuffled rows; the clients' shares of all are one draw of Dir(α 1_N) (Li et al. 2022)."""
     order = generator.permutation(len(labels))
     proportions = generator.dirichlet(np.full(spec.clients, spec.concentration))
-    client = np.empty(len(labels), np.int64)
-    client[order] = np.repeat(np.arange(spec.clients), _sizes(proportions, len(labels)))
-    return client
+    return _dealt(order, _sizes(proportions, len(labels)))
 
 
 def _redrawn(

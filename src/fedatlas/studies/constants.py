@@ -19,6 +19,7 @@ from fedatlas.federations.shards import row_weights
 from fedatlas.files import write_text
 from fedatlas.schema.models import Model
 from fedatlas.schema.objectives import (
+    TOP,
     AucObjective,
     ClassificationObjective,
     ClientWeights,
@@ -30,8 +31,6 @@ from fedatlas.schema.objectives import (
 Objective: TypeAlias = (
     LinearObjective | AucObjective | ClassificationObjective | RegressionObjective
 )
-#: How many classes top-5 accuracy takes.
-_TOP = 5
 # Between grid points of the robust loss, whose curvature is 1, a minimum is not missed.
 _SPACING, _FEWEST, _MOST = 0.05, 201, 4001
 
@@ -127,8 +126,8 @@ def _qualities(label: np.ndarray, classes: int) -> dict[str, float]:
     found = {"accuracy": float(shares[0]), "f1": 2 * positive / (1 + positive)}
     if 0 < positive < 1:
         found["auroc"] = 0.5  # ties count half
-    if classes > _TOP:
-        found["top5_accuracy"] = float(shares[:_TOP].sum())
+    if classes > TOP:
+        found["top5_accuracy"] = float(shares[:TOP].sum())
     return found
 
 
