@@ -45,6 +45,16 @@ def specification(trace: Trace) -> dict[str, Any]:
     return declared
 
 
+def rounds_of(trace: Trace) -> int:
+    """How many rounds a run takes; of one that a budget or a target ends, its longest seed."""
+    declared = specification(trace)
+    rounds: int = declared["rounds"]
+    if not declared.get("until"):
+        return rounds
+    last = trace.variables["round"].to_numpy()[~diverged(trace)]
+    return int(last.max()) if last.size else rounds
+
+
 def column(trace: Trace, name: str) -> np.ndarray:
     """A cost or measurement by record, (seeds, records); one that the run lacks is an error."""
     if name not in trace:
@@ -381,9 +391,8 @@ def until(trace: Trace, share: float) -> Trace:
     """The records of the first share of the rounds."""
     if share == 1:
         return trace
-    rounds = specification(trace)["rounds"]
     reached_rounds = np.fmax.reduce(column(trace, "round"), axis=0)
-    kept = int((reached_rounds <= share * rounds * (1 + 1e-9)).sum())
+    kept = int((reached_rounds <= share * rounds_of(trace) * (1 + 1e-9)).sum())
     return trace.isel(record=slice(0, kept))
 
 

@@ -14,7 +14,14 @@ import numpy as np
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.comparison import Criterion, Direction, Interval, advantages, decide
+from fedatlas.evaluation.comparison import (
+    Criterion,
+    Direction,
+    Interval,
+    advantages,
+    decide,
+)
+from fedatlas.evaluation.ended import ended_at, require_records
 from fedatlas.evaluation.evidence import (
     counts,
     format_cost,
@@ -38,8 +45,8 @@ from fedatlas.evaluation.levels import (
     log_measurement,
     mean_along,
     reached,
+    rounds_of,
     smallest,
-    specification,
     until,
     worse_than_start,
 )
@@ -273,8 +280,11 @@ def to_target(
     stays: bool,
 ) -> Measured:
     """The cost at which runs reach a level. NotTestableError where that says nothing."""
+    require_records(traces, measurement, target)
     found = [crossings(trace, measurement, cost, target, stays=stays) for trace in traces]
     subject = f"{unit_of(cost)} to {target_name(measurement, target)}"
+    if ended := {name for name, trace in zip(names, traces, strict=True) if ended_at(trace)}:
+        subject += f" (a target ends {', '.join(sorted(ended))})"
     subject += " for good" if stays else ""
     for name, trace, crossing in zip(names, traces, found, strict=True):
         starts_there = log_measurement(trace, measurement, target)[:, 0] <= target
@@ -298,7 +308,7 @@ def to_target(
 
 def spent_in_all(traces: Sequence[Trace], cost: str) -> Measured:
     """The cost of whole runs of equally many rounds; FedatlasError unless they have as many."""
-    rounds = {trace.attrs["run"]: specification(trace)["rounds"] for trace in traces}
+    rounds = {trace.attrs["run"]: rounds_of(trace) for trace in traces}
     if len(set(rounds.values())) > 1:
         told = ", ".join(f"{run} has {count}" for run, count in rounds.items())
         raise FedatlasError(f"what runs spend is compared over as many rounds; {told}")

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.levels import Trace, diverged, reached, specification
+from fedatlas.evaluation.levels import Trace, diverged, reached, rounds_of, specification
 from fedatlas.files import write_text
+from fedatlas.schema.endings import ending_of
 from fedatlas.schema.models import Model, read_json, validated
 from fedatlas.schema.runs import Candidate, Selection, agreeing, best_candidate, flat
 
@@ -216,8 +217,10 @@ def format_tuning(efforts: Mapping[str, Effort], measurement: str) -> str:
 
 def scores(trace: Trace, measurement: str, window: float) -> np.ndarray:
     """(seeds,) levels by which points are chosen, smaller is better; +inf for a lost seed."""
-    rounds = float(specification(trace)["rounds"])
-    return reached(trace, measurement, "round", rounds, window)
+    ending = ending_of(specification(trace).get("until", {}))
+    if ending.cost:
+        return reached(trace, measurement, ending.cost, ending.budget, window)
+    return reached(trace, measurement, "round", float(rounds_of(trace)), window)
 
 
 def _scored(points: Mapping[str, Trace], rule: Selection) -> list[Candidate]:

@@ -204,7 +204,9 @@ class Inputs:
             )
             own = {name.partition("/")[2]: array for name, array in arrays.items()}
             if any(
-                not np.array_equal(array, trace[name].to_numpy()[place], equal_nan=True)
+                not np.array_equal(
+                    array, trace[name].to_numpy()[place, : len(array)], equal_nan=True
+                )
                 for name, array in own.items()
                 if name in trace
             ):

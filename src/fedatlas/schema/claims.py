@@ -200,6 +200,11 @@ class ClaimTest(KindModel):
         return () if cost is None else (cost,)
 
     @property
+    def stops_at(self) -> tuple[tuple[str, float], ...]:
+        """Measurements and targets at which runs may stop; by default none, as it looks further."""
+        return ()
+
+    @property
     def has_slopes(self) -> bool:
         """Whether it judges slopes along runs of rising size, which a figure can draw."""
         return False

@@ -36,6 +36,7 @@ _OF_RUNS = (
     "objective",
     "rounds",
     "record_every",
+    "until",
     "seeds",
     "tuning_seeds",
     "runs",

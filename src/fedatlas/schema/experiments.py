@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from fedatlas.schema.claims import Claim
+from fedatlas.schema.endings import Ending, Until, ending_of
 from fedatlas.schema.federation import Federation, federation_of
 from fedatlas.schema.figures import Figure
 from fedatlas.schema.graphs import Graphs
@@ -46,6 +47,9 @@ class Experiment(Studies):
     title: what it shows, as figures and pages are headed.
     dataset: its name in config/datasets.yaml. split: of it, from which rows are taken.
     partition, objective, rounds, record_every: of all runs that state none of their own.
+    until: of these as well: what ends a run before `rounds`, in which case that is the most. A
+        budget of a cost, such as {bytes: 5e7}: a run ends with the round that has spent it; a
+        target, such as {test_accuracy: 0.9}: with the record that has reached it; or one of each.
     runs: by name; verdicts, figures and targets name them so.
     selection: how points of grids are chosen. figure: what is drawn. claims: what is judged.
     """
@@ -65,6 +69,7 @@ class Experiment(Studies):
     objective: Objective
     rounds: PositiveInt
     record_every: RecordEvery
+    until: Until = Field(default={})
     seeds: tuple[NonNegativeInt, ...] = Field(min_length=1)
     tuning_seeds: tuple[NonNegativeInt, ...] = ()
     point_seconds: PositiveFloat | None = None
@@ -110,8 +115,7 @@ class Experiment(Studies):
     @property
     def measures_suboptimality(self) -> bool:
         """Whether claims, figure or selection look at it, so that f* is needed."""
-        looked_at = {*self.figure.measurements, self.selection.measurement}
-        return "suboptimality" in looked_at.union(*(claim.test.measured for claim in self.claims))
+        return any("suboptimality" in measured for _, _, measured, _ in self.looked_at())
 
     @property
     def predicts(self) -> bool:
@@ -162,6 +166,11 @@ class Experiment(Studies):
     def record_every_of(self, run: str) -> RecordEvery:
         """After how many rounds a run is measured again."""
         return self.runs[run].record_every or self.record_every
+
+    def ending_of(self, run: str) -> Ending:
+        """What ends a run before its last round."""
+        declared = self.runs[run].until
+        return ending_of(self.until if declared is None else declared)
 
     def chooses(self, run: str) -> bool:
         """Whether a run has several points, of which one is chosen here."""
@@ -250,6 +259,8 @@ class Experiment(Studies):
                     raise ValueError(
                         f"{what} names the run '{run}'; runs are {', '.join(self.runs)}{own}"
                     )
+        for run in self.runs:
+            self._check_ending(run)
         for claim in self.claims:
             self._check_claim(claim)
         self.figure.check(self)
@@ -277,6 +288,26 @@ class Experiment(Studies):
             remedy = self.remedy("tuning_seeds")
             raise ValueError(f"tuning_seeds: no run has a grid of several points; {remedy}")
 
+    def _check_ending(self, run: str) -> None:
+        """What a run's end depends on must not decide what is judged, or chosen, of it."""
+        ending = self.ending_of(run)
+        if ending.measurement and self.chooses(run):
+            raise ValueError(
+                f"runs.{run}: 'until' ends it at {ending.in_words}, but its point is chosen by "
+                "where runs end: state a budget for the grid, and the target for a run that is "
+                "'tuned_in' this experiment"
+            )
+        if not ending.repeatable:
+            claims = [claim.id for claim in self.claims if run in claim.test.runs]
+            looks = f"claim '{claims[0]}' judges it" if claims else ""
+            looks = looks or ("its point is chosen here" if self.chooses(run) else "")
+            if looks:
+                raise ValueError(
+                    f"runs.{run}: 'until' is a budget of {ending.cost}, which machines measure, so "
+                    f"that no two trainings end alike, but {looks}: state a budget of rounds, "
+                    "bytes, gradient_evaluations or simulated_time"
+                )
+
     def _check_claim(self, claim: Claim) -> None:
         """The experiment must have what the claim is judged by."""
         for key in claim.test.needs:
@@ -288,6 +319,16 @@ class Experiment(Studies):
                 f"claim '{claim.id}': covered_by needs 'theory: true', which tabulates theorems, "
                 "and a test of runs; without them state 'kind: not_covered' and a reason"
             )
+        for run in claim.test.runs if "trained" in claim.test.needs else ():
+            ending = self.ending_of(run)
+            if ending.measurement and not all(
+                ending.suffices(*target) for target in claim.test.stops_at or [("", 0.0)]
+            ):
+                raise ValueError(
+                    f"claim '{claim.id}': needs more of run '{run}' than its records until "
+                    f"{ending.in_words}, where 'until' ends it: claim the cost to that target or "
+                    "an easier one, or raise it"
+                )
         try:
             claim.test.check(self)
         except ValueError as error:
@@ -309,6 +350,10 @@ class Experiment(Studies):
             yield f"claim '{claim.id}'", test.runs, test.measured, test.counted
         yield "the figure", runs, figure.measurements, figure.counted
         yield "the selection", runs, (self.selection.measurement,), ()
+        for run in self.runs:
+            ending = self.ending_of(run)
+            named = [tuple(filter(None, [name])) for name in (ending.measurement, ending.cost)]
+            yield "'until'", (run,), named[0], named[1]
 
     def _check_measured(self, what: str, measurement: str, run: str) -> None:
         """The run must measure it, and must have test rows if it is measured on them."""

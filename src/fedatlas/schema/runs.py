@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, model_v
 from fedatlas.architectures import architecture_module
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, text_digest, write_text
+from fedatlas.schema.endings import Ending, Until, ending_of
 from fedatlas.schema.federation import Federation, federation_of
 from fedatlas.schema.graphs import Graphs, weight_matrix
 from fedatlas.schema.models import Model, read_json, validated
@@ -181,6 +182,7 @@ class RunSpec(Model):
         which all partitions of these rows share; `of_clients` that of the mean over clients who
         hold them in a trial.
     tuned_in: experiment whose run of the same name gives the hyper-parameters that are not given.
+    until: what ends it before its last round; see `RunConfig`.
     """
 
     paper: str
@@ -200,6 +202,8 @@ class RunSpec(Model):
     tuned_in: str | None = None
     rounds: PositiveInt
     record_every: RecordEvery
+    # Left out where nothing is declared: digests of earlier results stay as they are.
+    until: Until = Field(default={}, exclude_if=lambda until: not until)
     seeds: tuple[NonNegativeInt, ...]
     tuning_seeds: tuple[NonNegativeInt, ...] = ()
 
@@ -209,8 +213,13 @@ class RunSpec(Model):
         return f"{self.experiment}/{self.run}/{self.point}"
 
     @property
+    def ending(self) -> Ending:
+        """What ends it before its last round."""
+        return ending_of(self.until)
+
+    @property
     def rounds_of_all_seeds(self) -> int:
-        """How many rounds its job makes."""
+        """How many rounds its job makes, at most."""
         return self.rounds * len(self.seeds)
 
     def trace_file(self, results: Path) -> Path:
@@ -325,7 +334,7 @@ class Points(Model):
         shared = {
             key: value
             for key, value in contents[0].items()
-            if all(content[key] == value for content in contents)
+            if all(key in content and content[key] == value for content in contents)
         }
         own = [{key: content[key] for key in content if key not in shared} for content in contents]
         return cls(shared=shared, points=tuple(own))
@@ -345,7 +354,7 @@ class RunConfig(Model):
         grid, it does so for every point of it.
     backend: of parties with columns: `simulated`, or `processes`, see docs/parties.md. To the times
         that processes need those of the network are added; without a network nothing is.
-    partition, network, objective, graphs, rounds, record_every: the experiment's by default.
+    partition, network, objective, graphs, rounds, record_every, until: the experiment's by default.
     algorithm: the method: a file of `fedatlas.algorithms`, or "module:class" in a notebook.
     hyper_parameters: what all its points share.
     """
@@ -362,6 +371,7 @@ class RunConfig(Model):
     graphs: Graphs | None = None
     rounds: PositiveInt | None = None
     record_every: RecordEvery | None = None
+    until: Until | None = None
 
     @model_validator(mode="after")
     def _grid_is_sound(self) -> Self:

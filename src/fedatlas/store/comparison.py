@@ -14,6 +14,7 @@ import numpy as np
 import xarray as xr
 
 from fedatlas.errors import FedatlasError, similar
+from fedatlas.evaluation.ended import why_no_record
 from fedatlas.evaluation.levels import (
     column,
     cost_axis,
@@ -128,7 +129,9 @@ def _costs_to_target(
         reached[i, own] = np.isfinite(cost_to_reach(run.trace, metric, "round", level))
         ends[i, own] = np.where(diverged(run.trace), np.nan, drawn_values(run.trace, metric)[:, -1])
         final[:, i] = *_final_interval(ends[i, own], metric), *_final_range(ends[i, own])
-        for j, name in enumerate(costs):
+        why = why_no_record(run.trace, metric, level)
+        left_out += [f"{run.name}: {name}: {why}" for name in costs if why]
+        for j, name in enumerate(costs if not why else ()):
             if not _lacks(run, name, left_out):
                 spent[i, own, j] = cost_to_reach(run.trace, metric, name, level)
                 intervals[:, i, j] = _interval(spent[i, own, j])

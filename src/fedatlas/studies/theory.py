@@ -15,7 +15,7 @@ from fedatlas.evaluation.bounds import (
     Row,
     bounded_values,
 )
-from fedatlas.evaluation.levels import Trace, column, specification
+from fedatlas.evaluation.levels import Trace, column, rounds_of, specification
 from fedatlas.evaluation.tables import to_csv
 from fedatlas.federations.context import shard_files
 from fedatlas.federations.shards import read_shard
@@ -88,7 +88,7 @@ def _course(trace: Trace, spec: RunSpec, optimum: float | None) -> Course:
 
     if spec.partition.kind != "vertical":
         graphs = () if spec.graphs is None else spec.graph_weights
-        return Course(spec.rounds, reached, graphs=tuple(w for w in graphs if w is not None))
+        return Course(rounds_of(trace), reached, graphs=tuple(w for w in graphs if w is not None))
     updates, iterations = (
         int(np.nanmax(column(trace, name))) for name in ("iteration", "block_updates")
     )

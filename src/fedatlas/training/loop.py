@@ -1,6 +1,7 @@
 """The training loop: every seed of one run, measured on a declared schedule, as one trace."""
 
 import logging
+import math
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,7 @@ from fedatlas.code import code_digest
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.context import FederationContext, SeedRun
 from fedatlas.files import canonical_json, require_writable
+from fedatlas.schema.endings import spent
 from fedatlas.schema.runs import RunSpec, record_schedule
 from fedatlas.store.trace import build_trace, values_digest, write_trace
 from fedatlas.training.seeds import (
@@ -137,6 +139,7 @@ class _Run:
         self.algorithm, self.code = build_algorithm(spec), code_digest(*spec.code)
         self.files = SeedFiles(policy, context, spec, self.algorithm, self.code, optima)
         self.schedule = record_schedule(spec.rounds, spec.record_every)
+        self.ending = spec.ending
         self.privacy = context.privacy(self.algorithm, spec.rounds)
         for warning in self.privacy.warnings:
             log.warning("%s: %s", spec.name, warning)
@@ -146,10 +149,7 @@ class _Run:
         """The trace, when all seeds have results."""
         spec, algorithm, privacy = self.spec, self.algorithm, self.privacy
         results = [self.files.found[seed] for seed in spec.seeds]
-        variables = {
-            name: np.stack([result.variables[name] for result in results])
-            for name in results[0].variables
-        }
+        variables = {name: _together(results, name) for name in results[0].variables}
         rounds = variables["round"]
         recorded = ~np.isnan(rounds)
         for name, budget in privacy.spent.items():
@@ -161,6 +161,7 @@ class _Run:
             *(warning for one in made for warning in one["warnings"]),
             *privacy.warnings,
             *_ends_above_start(spec, variables["objective"], status),
+            *_warnings_of_ends(spec, results),
             *differing_versions(made, spec.seeds),
         ]
         attributes = {
@@ -183,6 +184,10 @@ class _Run:
             "device": made[-1]["device"],
             "versions": canonical_json(made[-1]["versions"]),
         }
+        if spec.until:
+            ends = [one.get("ended_by", "") for one in made]
+            ended_by = _by_name(dict(zip(spec.seeds, ends, strict=True)))
+            attributes["ended_by"] = canonical_json(ended_by)
         trace = build_trace(variables, status, list(spec.seeds), attributes)
         trace.attrs["values_digest"] = values_digest(trace.variables)
         return trace
@@ -211,7 +216,7 @@ class _Run:
             except Exception as error:
                 error.add_note(f"seed {seed}")  # see `steps.naming_run`
                 raise
-            result.made = made | {"start": result.made["start"]}
+            result.made = made | result.made
             log.info(
                 "%s: seed %d %s in %.2f s, of which measuring %.2f s",
                 *(self.spec.name, seed, result.status),
@@ -234,8 +239,10 @@ class _Run:
             log.warning("%s: %s", self.spec.name, warning)
         random = self.context.random(seed)
         state = self.algorithm.start(problem, network, run.x0)
+        spent = [self._counted(run, 0, 0.0)]
         for round_number in range(2):
             state = self.algorithm.round(state, problem, network, random.at(round_number))
+            spent.append(self._counted(run, round_number + 1, 0.0))
             point = self.algorithm.point(state, network)
             given, expected = (_shapes(value) for value in (point, run.x0))
             if given != expected:
@@ -243,7 +250,27 @@ class _Run:
                     f"{self.spec.name}: {type(self.algorithm).__name__}.point must have the shape "
                     f"of the start, {expected}; it gave {type(point).__name__} of shape {given}"
                 )
+        self._tell_rounds(spent)
         return warnings
+
+    def _tell_rounds(self, counted: Sequence[Mapping[str, float]]) -> None:
+        """How many rounds the budget pays for, by the first two, before hours are spent.
+
+        counted: by cost, at the start and after each of these. FedatlasError for less than a round.
+        """
+        ending, name = self.ending, self.spec.name
+        if not ending.cost or not ending.repeatable:
+            return
+        start, first, second = (spent(ending.cost, one) for one in counted)
+        told = f"'until' says {ending.cost}: {ending.budget:g}"
+        if first > ending.budget:
+            raise FedatlasError(
+                f"{name}: {told}, but the start and the first round spend {first:g}: raise it"
+            )
+        each = (second - start) / 2
+        rounds = (ending.budget - start) / each if each else math.inf
+        most = f"; 'rounds' allows {self.spec.rounds:,}" if rounds > self.spec.rounds else ""
+        log.info("%s: %s, which pays for about %.4g rounds%s", name, told, rounds, most)
 
     def _equal_seed(self, seed: int) -> SeedResult | None:
         """The result of a seed that drew no random number and began as this one does."""
@@ -286,7 +313,13 @@ class _Run:
             now = Position(record, done, wall_time, counted, random.drawn, frozen)
             self.files.save(seed, result, now)
 
-        result.status = "ok"
+        def is_spent() -> bool:
+            if not self.ending.cost:
+                return False
+            now = wall_time + time.perf_counter() - began
+            return self.ending.has_spent(self._counted(run, done, now))
+
+        result.status, ended_by = "ok", ""
         for record in range(first_record, len(self.schedule)):
             until = int(self.schedule[record])
             began = time.perf_counter()
@@ -295,6 +328,9 @@ class _Run:
                 while done < until:
                     state = self.algorithm.round(state, problem, network, random.at(done))
                     done += 1
+                    if is_spent():
+                        ended_by = self.ending.cost
+                        break
                     if done < until and self.files.is_due:  # a record may take hours
                         wall_time += time.perf_counter() - began
                         save(record)
@@ -304,12 +340,20 @@ class _Run:
             values = [self.context.engine.numpy(array) for _, array in leaves(point)]
             finite = all(np.isfinite(array).all() for array in values)
             wall_time += time.perf_counter() - began
-            progress.advance_to(until)
-            if not (
-                (finite or record == 0)
-                and self._record(seed, record, result, run, point, wall_time)
-            ):
+            progress.advance_to(done)
+            found = None
+            if finite or record == 0:
+                found = self._measured(seed, result, run, point, done, wall_time)
+            if found is None:
                 result.status = "diverged"
+                break
+            for name, value in found.items():
+                if name not in result.variables:
+                    result.variables[name] = np.full(len(self.schedule), np.nan)
+                result.variables[name][record] = value
+            if done and self.ending.has_reached(found):
+                ended_by = self.ending.measurement
+            if ended_by:
                 break
             if self.files.is_due:
                 save(record + 1)
@@ -318,40 +362,74 @@ class _Run:
             self.keep(self.algorithm.point(state, network))
         drawn = random.drawn or self.spec.federation.draws_by_seed
         result.made = {"start": "" if drawn else self._start(seed)}
+        if self.spec.until:
+            own = {name: values[: record + 1] for name, values in result.variables.items()}
+            result.variables = own
+            result.made["ended_by"] = "" if result.status == "diverged" else ended_by or "rounds"
 
-    def _record(
+    def _counted(self, run: SeedRun, done: int, wall_time: float) -> dict[str, float]:
+        """What a seed has spent after so many rounds."""
+        return {
+            "round": float(done),
+            "epoch": run.counters.gradient_evaluations / run.problem.samples,
+            "wall_time": wall_time,
+            **self.algorithm.counted(run.counters),
+        }
+
+    def _measured(
         self,
         seed: int,
-        record: int,
         result: SeedResult,
         run: SeedRun,
         point: Any,
+        done: int,
         wall_time: float,
-    ) -> bool:
-        """Fill one record; False, leaving it NaN, if the seed has diverged."""
-        variables = result.variables
+    ) -> dict[str, float] | None:
+        """A record after so many rounds; None if the seed has diverged."""
         began = time.perf_counter()
         measured = run.problem.measure(point)
         self._measuring += time.perf_counter() - began
         if self.optima:
             measured["suboptimality"] = measured["objective"] - self.optima[seed]
-        first = variables["objective"][0] if record else measured["objective"]
+        first = result.variables["objective"][0] if done else measured["objective"]
         limit = DIVERGENCE_FACTOR * max(1.0, first)
         finite = np.isfinite([measured.get(name, 0.0) for name in ("objective", "gradient_norm")])
         if not finite.all() or measured["objective"] > limit:
-            return False
-        values: dict[str, float] = {
-            "round": float(self.schedule[record]),
-            "epoch": run.counters.gradient_evaluations / run.problem.samples,
-            "wall_time": wall_time,
-            **self.algorithm.counted(run.counters),
-            **measured,
-        }
-        for name, value in values.items():
-            if name not in variables:
-                variables[name] = np.full(len(self.schedule), np.nan)
-            variables[name][record] = value
-        return True
+            return None
+        return self._counted(run, done, wall_time) | measured
+
+
+def _together(results: Sequence[SeedResult], name: str) -> np.ndarray:
+    """A variable of all seeds, (seeds, records).
+
+    A seed that ended before others keeps its last record: it spends nothing more and stands still.
+    """
+    columns = [result.variables[name] for result in results]
+    longest = max(map(len, columns))
+    return np.stack([np.pad(column, (0, longest - len(column)), "edge") for column in columns])
+
+
+def _warnings_of_ends(spec: RunSpec, results: Sequence[SeedResult]) -> list[str]:
+    """Warnings, also for the log, of budgets that were not spent, or that machines measure."""
+    ending, warnings = spec.ending, []
+    if not ending.repeatable:
+        warnings.append(
+            f"'until' is a budget of {ending.cost}, which the machine measures: another training "
+            "ends elsewhere"
+        )
+    early = [
+        str(seed)
+        for seed, result in zip(spec.seeds, results, strict=True)
+        if ending.cost and result.made["ended_by"] == "rounds"
+    ]
+    if early:
+        warnings.append(
+            f"all {spec.rounds} rounds end before {ending.cost}: {ending.budget:g} is spent, of "
+            f"the seeds {', '.join(early)}: raise 'rounds'"
+        )
+    for warning in warnings:
+        log.warning("%s: %s", spec.name, warning)
+    return warnings
 
 
 def _by_name(by_seed: Mapping[int, Any]) -> dict[str, Any]:

@@ -154,6 +154,12 @@ class ComparisonTest(EffectTest):
         return () if self.quantity == "end" or self.against != "second" else (self.cost,)
 
     @property
+    def stops_at(self) -> tuple[tuple[str, float], ...]:
+        if self.target is None or self.quantity != "cost" or self.stays:
+            return ()
+        return ((self.measurement, self.target),)
+
+    @property
     def of_choice(self) -> bool:
         return self.for_each == "selected" and self.against != "smaller step"
 

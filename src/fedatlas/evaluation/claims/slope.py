@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
 from fedatlas.evaluation.comparison import ROUNDING, Direction, advantages
+from fedatlas.evaluation.ended import require_records
 from fedatlas.evaluation.evidence import (
     counts,
     format_interval,
@@ -273,6 +274,7 @@ class SlopeTest(EffectTest):
         return f"{unit_of(self.cost)} to {target_name(self.measurement, target)}"
 
     def _crossings(self, traces: Sequence[Trace], target: float) -> list[Crossings]:
+        require_records(traces, self.measurement, target)
         return [crossings(trace, self.measurement, self.cost, target) for trace in traces]
 
     def _of_costs(self, results: Results, factor: float) -> CaseOutcome:
