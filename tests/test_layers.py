@@ -18,6 +18,7 @@ LAYERS = (
     {"architectures"},  # networks, by name
     {"schema"},  # what people write
     {"arithmetic"},  # losses, gradients and draws over samples
+    {"compressors"},  # messages of fewer bits
     {"data"},  # raw to prepared samples
     {"shards"},  # who holds which samples
     {"privacy"},  # what noise buys

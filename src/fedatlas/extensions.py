@@ -1,7 +1,7 @@
 """What users add: files of the package, such as methods, and projects in folders elsewhere.
 
-A project has `methods/*.py`, `architectures/*.py` and `theorems/*.py`, which Python finds as
-modules of this package, and configuration (docs/projects.md). An environment variable says which
+A project has folders of code such as `methods/*.py`, which Python finds as modules of this package,
+and configuration (docs/projects.md). An environment variable says which
 projects there are: so jobs, and what they start, know them, too.
 """
 
@@ -24,12 +24,16 @@ CODE = {
     "methods": "fedatlas.algorithms",
     "architectures": "fedatlas.architectures",
     "theorems": "fedatlas.theorems",
+    "compressors": "fedatlas.compressors",
 }
 
 _PACKAGE = Path(__file__).parent
-# Folders of the package in which a file adds a method, a network, theorems, a kind of claims or a
-# format.
-_FOLDERS = ("algorithms", "architectures", "theorems", "evaluation/claims", "data/formats")
+# Folders of the package in which a file adds a method, a network, theorems, a compressor, a kind of
+# claims or a format.
+_FOLDERS = (
+    *("algorithms", "architectures", "theorems", "compressors"),
+    *("evaluation/claims", "data/formats"),
+)
 
 
 def projects() -> list[Path]:

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, model_v
 
 from fedatlas.architectures import architecture_module
 from fedatlas.errors import FedatlasError
+from fedatlas.extensions import CODE, code_names
 from fedatlas.files import canonical_json, text_digest, write_text
 from fedatlas.schema.endings import Ending, Until, ending_of
 from fedatlas.schema.federation import Federation, federation_of
@@ -296,6 +297,11 @@ class RunSpec(Model):
             modules.append(f"fedatlas.algorithms.{self.algorithm}")
         if isinstance(self.objective, NetworkObjective):
             modules.append(architecture_module(self.objective.model))
+        named = [own.get("kind") for own in self.hyper_parameters.values() if isinstance(own, dict)]
+        known = code_names("compressors")
+        modules += [
+            f"{CODE['compressors']}.{name}" for name in sorted({*known} & {*map(str, named)})
+        ]
         return tuple(modules)
 
     def tuned(self, selection: Any) -> "RunSpec":
