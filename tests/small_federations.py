@@ -72,6 +72,7 @@ WORKERS = HorizontalPartition(
 )
 
 LINEAR = {"name": "logistic_nonconvex", "weight": 0.1}
+SPARSE = {"name": "logistic_l2", "weight": 0.1, "nonsmooth": {"name": "l1", "weight": 0.01}}
 CLASSES = {"name": "cross_entropy", "model": "cnn_8x8"}
 AUC = {"name": "auc_min_max", "model": "cnn_8x8", "scores": "sigmoid"}
 RING = {"states": {"kind": "ring", "weights": "metropolis"}}
@@ -106,18 +107,11 @@ SMALL: dict[str, Small] = {
         LOCAL | {"clip_bound": 0.05, "noise_multiplier": 0.8},
     ),
     "scaffold": ("sparse", CLIENTS, LINEAR, None, LOCAL),
+    "fedmid": ("sparse", CLIENTS, SPARSE, None, LOCAL),
+    "fed_dual_avg": ("sparse", CLIENTS, SPARSE, None, LOCAL),
     "fedpage": (
         *("sparse", CLIENTS, LINEAR, None),
         {"clients_per_round": 3, "local_steps": 3, "global_step_size": 0.2},
-    ),
-    "ef21": (
-        *("sparse", CLIENTS, LINEAR, None),
-        {"clients_per_round": 4, "step_size": 0.1, "compressor": {"kind": "top_k", "k": 2}},
-    ),
-    "diana": (
-        *("sparse", CLIENTS, LINEAR, None),
-        {"clients_per_round": 5, "step_size": 0.1, "batch_size": 3}
-        | {"compressor": {"kind": "quantised", "levels": 2}},
     ),
     "vfb2_sgd": ("sparse", PARTIES, LINEAR, None, {"step_size": 0.02}),
     "vfb2_svrg": ("dense", PARTIES, LINEAR, None, {"step_size": 0.1, "synchronous": True}),
@@ -139,10 +133,6 @@ SMALL: dict[str, Small] = {
     "online_gradient_descent": ("dense", AGENTS, LINEAR, RING, NOISY),
     "growing_samples_descent": ("images", AGENTS, CLASSES, RING, NOISY | {"growth": 1.07}),
     "quantised_gradient_descent": ("images", AGENTS, CLASSES, RING, NOISY | {"spacing": 0.25}),
-    "choco_sgd": (
-        *("images", AGENTS, CLASSES, RING),
-        {"coupling": 0.3, "step_size": 0.15, "samples": 3, "compressor": {"kind": "natural"}},
-    ),
     "tdcd": (
         *("images", SILOS, CLASSES | {"model": "cnn_strided"}, None),
         {"step_size": 0.2, "local_steps": 2, "batch_size": 7},

@@ -237,7 +237,7 @@ class OneShot(LocalStepsAlgorithm):
 
 SOURCES = {
     "fedbuff": (FEDBUFF, LOCAL | {"clients_per_round": 3, "concurrency": 6}),
-    "ef21_begun": (EF21, {"clients_per_round": 12, "step_size": 0.3}),
+    "ef21": (EF21, {"clients_per_round": 12, "step_size": 0.3}),
     "scaffnew": (SCAFFNEW, {"clients_per_round": 12, "step_size": 0.1, "probability": 0.1}),
     "marina": (MARINA, {"clients_per_round": 12, "step_size": 0.1}),
     "one_shot": (ONE_SHOT, LOCAL),
@@ -344,8 +344,8 @@ FAULTS = [
         "depends on an agent from which no edge leads to it",
     ),
     (
-        *(AGENTS, "send(x)", "send(x, bits=0)"),
-        "is told that its messages take 0 bits",
+        *(AGENTS, "send(x)", "send(x, message_bytes=0)"),
+        "is told that a row takes 0 bytes",
     ),
     (
         *("vfb2_sgd", RULE, f"{ROUND}return state"),
@@ -367,12 +367,12 @@ FAULTS = [
     ("fedbuff", "gather(moved)", "gather(moved.mean(0, keepdims=True))", MIXED),
     ("fedbuff", "asynchronous: ClassVar[bool] = True", "pass", "that the latest broadcast did"),
     ("fedbuff", "] = new, sent", "] = new, sent; state.held[0] += 1", "in place"),
-    ("ef21_begun", "(x,) = network.broadcast(following, to=everyone)", "x = following", UNSENT),
+    ("ef21", "(x,) = network.broadcast(following, to=everyone)", "x = following", UNSENT),
     (
-        *("ef21_begun", "at, values = network.gather(place.astype(np.int32), sent)"),
+        *("ef21", "at, values = network.gather(place.astype(np.int32), sent)"),
         *("at, values = place, sent", UNGATHERED),
     ),
-    ("ef21_begun", "(g,) = network.gather(own)", "g = own", UNGATHERED),
+    ("ef21", "(g,) = network.gather(own)", "g = own", UNGATHERED),
     ("scaffnew", "(x,) = network.broadcast(mean, to=everyone)", "x = mean", UNSENT),
     ("scaffnew", "mean = sent.mean(0)", "mean = moved.mean(0)", UNGATHERED),
     ("scaffnew", "moved - share * state.h)", "moved - share * state.h.mean(0))", MIXED),

@@ -33,6 +33,7 @@ class Horizontal(ClientFederation):
     holders = "clients"
     counters = Counters
     weighs_clients = True
+    has_prox = True
     has_budgets = True
     inwards, outwards = ("gather",), ("broadcast",)
     needed = ("gather",)
