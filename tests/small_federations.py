@@ -72,7 +72,6 @@ WORKERS = HorizontalPartition(
 )
 
 LINEAR = {"name": "logistic_nonconvex", "weight": 0.1}
-SPARSE = {"name": "logistic_l2", "weight": 0.1, "nonsmooth": {"name": "l1", "weight": 0.01}}
 CLASSES = {"name": "cross_entropy", "model": "cnn_8x8"}
 AUC = {"name": "auc_min_max", "model": "cnn_8x8", "scores": "sigmoid"}
 RING = {"states": {"kind": "ring", "weights": "metropolis"}}
@@ -95,6 +94,14 @@ TRACKING = {
         "state_noise_scale": 0.7, "tracker_noise_scale": 0.4,
     },
 }  # fmt: skip
+IN_FLIGHT = {key: value for key, value in LOCAL.items() if key != "clients_per_round"}
+IN_FLIGHT |= {"concurrency": 5, "staleness": {"kind": "polynomial", "power": 0.5}}
+#: Of clients around a server, with all that may happen.
+TIMED = {
+    "seconds_per_gradient": 0.01, "compute": {"kind": "lognormal", "spread": 0.5}, "spread": 0.4,
+    "latency": 0.02, "bandwidth_up": 2000.0, "availability": 0.7, "deadline": 0.3,
+    "loss": {"probability": 0.2, "burst": 3},
+}  # fmt: skip
 TERNARY = {key: value for key, value in NOISY.items() if key != "noise"} | {"quantiser_range": 9.5}
 
 # Data, partition, objective, graphs and hyper-parameters.
@@ -107,12 +114,21 @@ SMALL: dict[str, Small] = {
         LOCAL | {"clip_bound": 0.05, "noise_multiplier": 0.8},
     ),
     "scaffold": ("sparse", CLIENTS, LINEAR, None, LOCAL),
-    "fedmid": ("sparse", CLIENTS, SPARSE, None, LOCAL),
-    "fed_dual_avg": ("sparse", CLIENTS, SPARSE, None, LOCAL),
     "fedpage": (
         *("sparse", CLIENTS, LINEAR, None),
         {"clients_per_round": 3, "local_steps": 3, "global_step_size": 0.2},
     ),
+    "ef21": (
+        *("sparse", CLIENTS, LINEAR, None),
+        {"clients_per_round": 4, "step_size": 0.1, "compressor": {"kind": "top_k", "k": 2}},
+    ),
+    "diana": (
+        *("sparse", CLIENTS, LINEAR, None),
+        {"clients_per_round": 5, "step_size": 0.1, "batch_size": 3}
+        | {"compressor": {"kind": "quantised", "levels": 2}},
+    ),
+    "fedasync": ("sparse", CLIENTS, LINEAR, None, IN_FLIGHT | {"mixing": 0.6}),
+    "fedbuff": ("sparse", CLIENTS, LINEAR, None, IN_FLIGHT | {"buffer_size": 3}),
     "vfb2_sgd": ("sparse", PARTIES, LINEAR, None, {"step_size": 0.02}),
     "vfb2_svrg": ("dense", PARTIES, LINEAR, None, {"step_size": 0.1, "synchronous": True}),
     "vfb2_saga": ("dense", PARTIES, LINEAR, None, {"step_size": 0.1}),
@@ -133,6 +149,10 @@ SMALL: dict[str, Small] = {
     "online_gradient_descent": ("dense", AGENTS, LINEAR, RING, NOISY),
     "growing_samples_descent": ("images", AGENTS, CLASSES, RING, NOISY | {"growth": 1.07}),
     "quantised_gradient_descent": ("images", AGENTS, CLASSES, RING, NOISY | {"spacing": 0.25}),
+    "choco_sgd": (
+        *("images", AGENTS, CLASSES, RING),
+        {"coupling": 0.3, "step_size": 0.15, "samples": 3, "compressor": {"kind": "natural"}},
+    ),
     "tdcd": (
         *("images", SILOS, CLASSES | {"model": "cnn_strided"}, None),
         {"step_size": 0.2, "local_steps": 2, "batch_size": 7},
@@ -145,6 +165,8 @@ def small(algorithm: str, hyper: dict[str, Any] | None = None, **changes: Any) -
     _, partition, objective, graphs, own = SMALL[algorithm]
     values = {"partition": partition, "objective": objective, "graphs": graphs}
     values["hyper_parameters"] = own | (hyper or {})
+    if "concurrency" in own:
+        values["network"] = TIMED
     return specification(algorithm, **values | changes)
 
 

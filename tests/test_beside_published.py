@@ -177,7 +177,7 @@ def test_simulated_time_of_other_settings_names_the_cost_that_they_have(tmp_path
     clocks = {"simulated_time": [[0, 1]]}
     star = problem(make_trace([[1, 0.1]], **clocks))
     theirs = problem(make_trace([[1, 0.1]], **clocks), **OF_PARTIES)
-    said = r"only runs over parties .* network\(latency=0\.02, bandwidth=…, gradient=…\) in its"
+    said = r"no clock of its own: .* network\(latency=0\.02, bandwidth=…, gradient=…\) in its"
     with pytest.raises(FedatlasError, match=f"network: null here, .*{said}"):
         compared(tmp_path, star, theirs, "simulated_time")
 
@@ -272,7 +272,7 @@ def test_the_shown_experiment_is_comparable_with_published_runs(lab, monkeypatch
 @pytest.mark.parametrize(
     ("own", "said"),
     [
-        ("network: null", "belongs to vertical partitions; inherited from crosspaper-grid-a9a: "),
+        ("network: null", "belongs to vertical partitions; .*inherited from crosspaper-grid-a9a: "),
         ("graphs: null", "no run works on graphs; inherited from crosspaper-grid-a9a: write "),
     ],
 )

@@ -199,9 +199,9 @@ class RecordingLinks(Links):
 
     sent: list[Any]
 
-    def send(self, values: Any, message_bytes: float | None = None) -> Any:
+    def send(self, values: Any, *, bits: Any = None) -> Any:
         self.sent.append(values)
-        return super().send(values, message_bytes)
+        return super().send(values, bits=bits)
 
 
 class Run:

@@ -420,7 +420,7 @@ def test_links_count_edges_and_add_noise():
     counted = GraphCounters(bytes_sent=4 * 20_000 * 8, messages=4)
     counted.sequential_messages, counted.sequential_bytes = 1, 3 * 20_000 * 8
     assert counters == counted
-    np.testing.assert_array_equal(network.states.send(values, 12.5), values)
+    np.testing.assert_array_equal(network.states.send(values, bits=100), values)
     counted = GraphCounters(bytes_sent=4 * (20_000 * 8 + 12.5), messages=8)
     counted.sequential_messages, counted.sequential_bytes = 2, 3 * (20_000 * 8 + 12.5)
     assert counters == counted

@@ -15,9 +15,10 @@ LAYERS = (
     # Know nothing of the rest.
     {"plain_text", "markdown", "steps"},
     {"errors", "code", "extensions", "files", "interruption"},
-    {"architectures", "objectives"},  # networks and losses, by name
+    {"architectures"},  # networks, by name
     {"schema"},  # what people write
     {"arithmetic"},  # losses, gradients and draws over samples
+    {"compressors"},  # messages of fewer bits
     {"data"},  # raw to prepared samples
     {"shards"},  # who holds which samples
     {"privacy"},  # what noise buys

@@ -24,8 +24,11 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.algorithm import Algorithm, StepBound
 from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
 from fedatlas.federations.horizontal.problem import HorizontalProblem
+from fedatlas.federations.horizontal.timed_network import TimedCounters, TimedNetwork
 from fedatlas.federations.horizontal.torch_engine import TorchEngine
 from fedatlas.federations.parts import Counters, StarNetwork
+from fedatlas.federations.times import ClientTimes
+from fedatlas.schema.network_model import StarNetworkModel
 from reference import Problem, objective_of, random_problem, shard_of
 
 ROUNDS = 50
@@ -120,13 +123,17 @@ class Run:
         x0: np.ndarray | None = None,
         random: type[RecordingRandom] = RecordingRandom,
         numbers_at_once: int | None = None,
+        network: StarNetworkModel | None = None,
     ) -> None:
         self.algorithm, self.engine = algorithm, engine
-        self.counters = Counters()
+        self.counters = Counters() if network is None else TimedCounters()
         problem = engine.counting(self.counters)
         problem.numbers_at_once = numbers_at_once or engine.numbers_at_once
         self.problem = RecordingProblem(problem)
         self.network = StarNetwork(engine.clients, self.counters)
+        if network is not None:
+            times = ClientTimes(network, engine.clients, seed)
+            self.network = TimedNetwork(engine.clients, self.counters, times)
         self.random = random(seed)
         self.x0 = start_point(engine.dimension) if x0 is None else x0
         self.state = algorithm.start(self.problem, self.network, engine.array(self.x0.copy()))
@@ -376,7 +383,7 @@ def test_fedpage_draws_its_minibatches_where_the_paper_does() -> None:
     method = STOCHASTIC_METHODS["FedPAGE"]
     run = Run(method, engine_of("compiled", problem, "robust_regression"), random=ScriptedRandom)
     full, local = run.round(), run.round()
-    assert full.clients is None
+    assert full.clients == list(range(6))
     shapes = [[(len(b.sizes), b.steps, int(b.sizes[0])) for b in d.batches] for d in (full, local)]
     assert shapes == [[(6, 1, 4)], [(3, 1, 3), (3, 3, 2)]]
     third = local.batches[1].rows

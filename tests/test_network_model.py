@@ -757,7 +757,7 @@ def test_parties_and_clients_are_compared_on_the_network_that_parties_had(mixed,
     [
         (
             [('"network(latency=0.05, bandwidth=2e6, gradient=0)"', "simulated_time")],
-            r"claim 'order' looks at simulated_time, which run 'clients' .*: it has no parties",
+            r"claim 'order' looks at simulated_time, which run 'clients' .*: it states no 'net",
         ),
         (
             [("network: {latency: 0.05}", "network: {latency: 0.5}")],
@@ -772,7 +772,7 @@ def test_parties_and_clients_are_compared_on_the_network_that_parties_had(mixed,
         ([(PARTIES, ""), UNJUDGED], r"'network' belongs to vertical"),
         (
             [(PARTIES, ""), UNJUDGED, NO_NETWORK],
-            r"the figure looks at simulated_time, which run 'clients' .*: it has no parties",
+            r"the figure looks at simulated_time, which run 'clients' .*: it states no 'network'",
         ),
     ],
 )

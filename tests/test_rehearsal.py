@@ -236,8 +236,8 @@ class OneShot(LocalStepsAlgorithm):
 '''
 
 SOURCES = {
-    "fedbuff": (FEDBUFF, LOCAL | {"clients_per_round": 3, "concurrency": 6}),
-    "ef21": (EF21, {"clients_per_round": 12, "step_size": 0.3}),
+    "buffered": (FEDBUFF, LOCAL | {"clients_per_round": 3, "concurrency": 6}),
+    "ef21_begun": (EF21, {"clients_per_round": 12, "step_size": 0.3}),
     "scaffnew": (SCAFFNEW, {"clients_per_round": 12, "step_size": 0.1, "probability": 0.1}),
     "marina": (MARINA, {"clients_per_round": 12, "step_size": 0.1}),
     "one_shot": (ONE_SHOT, LOCAL),
@@ -344,8 +344,8 @@ FAULTS = [
         "depends on an agent from which no edge leads to it",
     ),
     (
-        *(AGENTS, "send(x)", "send(x, message_bytes=0)"),
-        "is told that a row takes 0 bytes",
+        *(AGENTS, "send(x)", "send(x, bits=0)"),
+        "is told that its messages take 0 bits",
     ),
     (
         *("vfb2_sgd", RULE, f"{ROUND}return state"),
@@ -358,21 +358,21 @@ FAULTS = [
         "given a state whose blocks `x` are not those that the network returned",
     ),
     (
-        *("fedbuff", "y, clients = state.held[places]"),
+        *("buffered", "y, clients = state.held[places]"),
         *("y, clients = 0 * state.held[places] + state.x", UNSENT),
     ),
-    ("fedbuff", "] = new, sent", "] = new, x", UNSENT),
-    ("fedbuff", "delta.mean(0)", "moved.mean(0)", UNGATHERED),
-    ("fedbuff", "gather(moved)", "gather(moved - moved.mean(0))", MIXED),
-    ("fedbuff", "gather(moved)", "gather(moved.mean(0, keepdims=True))", MIXED),
-    ("fedbuff", "asynchronous: ClassVar[bool] = True", "pass", "that the latest broadcast did"),
-    ("fedbuff", "] = new, sent", "] = new, sent; state.held[0] += 1", "in place"),
-    ("ef21", "(x,) = network.broadcast(following, to=everyone)", "x = following", UNSENT),
+    ("buffered", "] = new, sent", "] = new, x", UNSENT),
+    ("buffered", "delta.mean(0)", "moved.mean(0)", UNGATHERED),
+    ("buffered", "gather(moved)", "gather(moved - moved.mean(0))", MIXED),
+    ("buffered", "gather(moved)", "gather(moved.mean(0, keepdims=True))", MIXED),
+    ("buffered", "asynchronous: ClassVar[bool] = True", "pass", "that the latest broadcast did"),
+    ("buffered", "] = new, sent", "] = new, sent; state.held[0] += 1", "in place"),
+    ("ef21_begun", "(x,) = network.broadcast(following, to=everyone)", "x = following", UNSENT),
     (
-        *("ef21", "at, values = network.gather(place.astype(np.int32), sent)"),
+        *("ef21_begun", "at, values = network.gather(place.astype(np.int32), sent)"),
         *("at, values = place, sent", UNGATHERED),
     ),
-    ("ef21", "(g,) = network.gather(own)", "g = own", UNGATHERED),
+    ("ef21_begun", "(g,) = network.gather(own)", "g = own", UNGATHERED),
     ("scaffnew", "(x,) = network.broadcast(mean, to=everyone)", "x = mean", UNSENT),
     ("scaffnew", "mean = sent.mean(0)", "mean = moved.mean(0)", UNGATHERED),
     ("scaffnew", "moved - share * state.h)", "moved - share * state.h.mean(0))", MIXED),
@@ -456,7 +456,7 @@ def test_a_correct_method_passes(name, written, shards):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_few_of_many_clients_pass(seed, written, shards):
-    spec = written("fedbuff")
+    spec = written("buffered")
     hyper = spec.hyper_parameters | {"clients_per_round": 1 + seed, "concurrency": 9}
     changed = spec.model_copy(update={"hyper_parameters": hyper})
     assert rehearse(changed, shards) == KEPT
@@ -495,7 +495,7 @@ def test_a_method_is_rehearsed_once_for_its_code_and_options(folder, tmp_path, m
 def test_who_does_not_wait_has_no_critical_path_and_goes_on_where_it_was_killed(
     written, shards, tmp_path
 ):
-    spec = written("fedbuff")
+    spec = written("buffered")
     trace = train(spec, shards, tmp_path / "trace.nc")
     network = "network(latency=0.1, bandwidth=1e6, gradient=1e-5)"
     assert is_counted(trace, "bytes") and not is_counted(trace, network)
@@ -506,7 +506,7 @@ def test_who_does_not_wait_has_no_critical_path_and_goes_on_where_it_was_killed(
     resumed = killed_and_resumed((4, 9), spec, shards, tmp_path)
     assert without_times(resumed).identical(without_times(trace))
     for waits in ("False", "None"):
-        spec = written("fedbuff", "ClassVar[bool] = True", f"ClassVar[Any] = {waits}")
+        spec = written("buffered", "ClassVar[bool] = True", f"ClassVar[Any] = {waits}")
         assert is_counted(train(spec, shards, tmp_path / "waits.nc"), network)
         if waits == "False":
             assert rehearse(spec, shards) == KEPT
@@ -552,8 +552,8 @@ rounds: 7
 record_every: 1
 seeds: [0]
 runs:
-  fedbuff:
-    algorithm: fedbuff
+  buffered:
+    algorithm: buffered
     hyper_parameters:
       {clients_per_round: 3, concurrency: 6, local_steps: 1, local_step_size: 0.1}
   fedavg:
@@ -570,15 +570,15 @@ claims:
   - id: faster
     source: ours
     statement: FedBuff is faster
-    test: {kind: cost_to_target, first: fedbuff, second: fedavg, relation: faster,
+    test: {kind: cost_to_target, first: buffered, second: fedavg, relation: faster,
       measurement: objective, target: 0.5, cost: COST}
 """
     alone = EXPERIMENT[: EXPERIMENT.index("  fedavg:")] + EXPERIMENT[EXPERIMENT.index("figure:") :]
-    files = {"methods/fedbuff.py": HEAD + FEDBUFF}
+    files = {"methods/buffered.py": HEAD + FEDBUFF}
     cases = [
         (EXPERIMENT, network, None),
-        (alone, network, "the figure looks at network.*'fedbuff' .*: its clients do not wait"),
-        (EXPERIMENT + claim, network, "claim 'faster' looks at network.*'fedbuff' .*do not wait"),
+        (alone, network, "the figure looks at network.*'buffered' .*: its clients do not wait"),
+        (EXPERIMENT + claim, network, "claim 'faster' looks at network.*'buffered' .*do not wait"),
         (
             EXPERIMENT,
             "epsilon",
@@ -606,10 +606,10 @@ def test_a_network_around_a_server_is_planned_and_rehearsed(config, tmp_path, mo
     start, end = EXPERIMENT.index("dataset:"), EXPERIMENT.index("rounds:")
     text = EXPERIMENT[:start] + CNN + EXPERIMENT[end:].replace("COST", "bytes")
     of_tensors = FEDBUFF.replace("state.held.copy()", "state.held + 0.0")
-    files = {"methods/fedbuff.py": HEAD + of_tensors, "experiments/first.yaml": text}
+    files = {"methods/buffered.py": HEAD + of_tensors, "experiments/first.yaml": text}
     project = open_project(tmp_path / "project", files, monkeypatch)
     plan = build_plan(config, project)
-    spec = next(run for run in plan.runs.values() if run.algorithm == "fedbuff")
+    spec = next(run for run in plan.runs.values() if run.algorithm == "buffered")
     assert "does what a method promises" in rehearse_without_data(spec)
 
 

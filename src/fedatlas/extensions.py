@@ -1,8 +1,8 @@
 """What users add: files of the package, such as methods, and projects in folders elsewhere.
 
-A project has `methods/*.py`, `architectures/*.py`, `objectives/*.py` and `theorems/*.py`, which
-Python finds as modules of this package, and configuration (docs/projects.md). An environment
-variable says which projects there are: so jobs, and what they start, know them, too.
+A project has folders of code such as `methods/*.py`, which Python finds as modules of this package,
+and configuration (docs/projects.md). An environment variable says which
+projects there are: so jobs, and what they start, know them, too.
 """
 
 import importlib
@@ -23,15 +23,17 @@ VARIABLE = "FEDATLAS_PROJECTS"
 CODE = {
     "methods": "fedatlas.algorithms",
     "architectures": "fedatlas.architectures",
-    "objectives": "fedatlas.objectives",
     "theorems": "fedatlas.theorems",
+    "compressors": "fedatlas.compressors",
 }
 
 _PACKAGE = Path(__file__).parent
-# Folders of the package in which a file adds a method, a network and so on.
+# Folders of the package in which a file adds a method, a network, theorems, a compressor, a kind of
+# claims or a format.
 _FOLDERS = (
-    *(package.rpartition(".")[2] for package in CODE.values()), "evaluation/claims", "data/formats"
-)  # fmt: skip
+    *("algorithms", "architectures", "theorems", "compressors"),
+    *("evaluation/claims", "data/formats"),
+)
 
 
 def projects() -> list[Path]:

@@ -61,6 +61,7 @@ class DpFedAvg(LocalWorkAlgorithm):
             clients = np.flatnonzero(random.uniform(problem.clients) < q)
         else:
             clients = random.sample(problem.clients, self.clients_per_round)
+        clients = network.arriving(random, clients, self.local_load(problem))
         (x,) = network.broadcast(state.x, to=clients)
         batch = self.local_batches(problem, random, clients)
         y = problem.local_sgd(x, batch, self.local_step_at(random.round))
@@ -70,12 +71,24 @@ class DpFedAvg(LocalWorkAlgorithm):
         return State(state.x + self.server_step_size * (total / self.clients_per_round))
 
     def check_run(self, spec: RunSpec) -> None:
-        """Clients must count equally: weights would tell of their samples, and change S."""
+        """Clients must count equally: weights would tell of their samples, and change S.
+
+        Who else takes part must not depend on a client's samples, as it does by a trace of
+        availability, since rounds take longer where it has many. Clients that are away by chance,
+        late or lost are dropped after coins are tossed: each then takes part with no more than q.
+        """
         super().check_run(spec)
         if getattr(spec.objective, "client_weights", "equal") != "equal":
             raise FedatlasError(
                 f"key 'objective.client_weights': {self.title} bounds what each client adds only "
                 "where all count equally: remove it"
+            )
+
+        if getattr(spec.network, "spells", ()):
+            raise FedatlasError(
+                f"key 'network.availability': by a trace, who takes part in {self.title} depends "
+                "on how long rounds take, and so on samples, which its ε does not cover: state a "
+                "probability"
             )
 
     def budgets(self, context: PrivacyContext, iterations: int) -> dict[str, Budget]:

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Annotated, Any, ClassVar
 
-import numpy as np
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from fedatlas.arithmetic.randomness import RoundRandom
@@ -77,8 +76,11 @@ class FedPage(HorizontalAlgorithm):
     def _full_round(
         self, state: State, problem: HorizontalProblem, network: StarNetwork, random: RoundRandom
     ) -> Any:
-        """Lines 6–11: gʳ is the mean of all clients' gradients at xʳ."""
-        clients = np.arange(problem.clients)
+        """Lines 6–11: gʳ is the mean of all clients' gradients at xʳ; if nobody answers gʳ⁻¹."""
+        load = problem.load((self.full_batch_size, 1))
+        clients = network.participants(random, problem.clients, load)
+        if len(clients) == 0:
+            return problem.zeros() if state.g is None else state.g
         (x,) = network.broadcast(state.x, to=clients)
         batch = problem.minibatches(random, clients, self.full_batch_size)
         (g_i,) = network.gather(problem.gradient(x, batch))
@@ -87,17 +89,22 @@ class FedPage(HorizontalAlgorithm):
     def _local_round(
         self, state: State, problem: HorizontalProblem, network: StarNetwork, random: RoundRandom
     ) -> Any:
-        """Lines 13–26: gʳ is the sampled clients' mean progress per unit of local step."""
-        clients = random.sample(problem.clients, self.clients_per_round)
+        """Lines 13–26: gʳ is the sampled clients' mean progress per unit of local step.
+
+        If nobody answers, gʳ⁻¹.
+        """
+        first, local = self.first_batch_size, self.local_batch_size
+        load = problem.load((first, 2), (local, 2 * (self.local_steps - 1)), down=3)
+        clients = network.participants(random, self.clients_per_round, load)
+        if len(clients) == 0:
+            return state.g
         x, x_previous, g = network.broadcast(state.x, state.x_previous, state.g, to=clients)
         step_size = self._local_step_size
-        first = problem.minibatches(random, clients, self.first_batch_size)
-        g_0 = problem.gradient_difference(x, x_previous, first) + g
+        batch = problem.minibatches(random, clients, first)
+        g_0 = problem.gradient_difference(x, x_previous, batch) + g
         y = x - step_size * g_0
         if self.local_steps > 1:
-            batch = problem.minibatches(
-                random, clients, self.local_batch_size, self.local_steps - 1
-            )
+            batch = problem.minibatches(random, clients, local, self.local_steps - 1)
             y = problem.local_recursive_steps(y, x, g_0, batch, step_size)
         (delta,) = network.gather(x - y)
         return problem.mean(delta, clients) / (self.local_steps * step_size)

@@ -33,7 +33,8 @@ class FedProx(LocalWorkAlgorithm):
         self, state: State, problem: HorizontalProblem, network: StarNetwork, random: RoundRandom
     ) -> State:
         """Average the progress of local steps along ∇f_i(y) + μ(y − x)."""
-        clients = random.sample(problem.clients, self.clients_per_round)
+        load = self.local_load(problem)
+        clients = network.participants(random, self.clients_per_round, load)
         (x,) = network.broadcast(state.x, to=clients)
         batch = self.local_batches(problem, random, clients)
         y = problem.local_sgd(

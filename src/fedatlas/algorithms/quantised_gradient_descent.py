@@ -10,7 +10,7 @@ from fedatlas.federations.decentralised import (
     UndirectedAlgorithm,
     on_lattice,
     output_perturbation,
-    packed_bytes,
+    packed_bits,
 )
 from fedatlas.federations.decentralised.graph import GraphNetwork, GraphProblem
 from fedatlas.privacy.accountants import Budget, PrivacyContext
@@ -46,7 +46,7 @@ class QuantisedGradientDescent(UndirectedAlgorithm):
         noisy = x + self.noise * network.draws.laplace(random, x)
         z = on_lattice(noisy, self.spacing, network.draws.uniform(random, x))
         levels = float(z.max() - z.min()) / self.spacing + 1
-        z_sent = network.states.send(z, packed_bytes(problem.dimension, levels))
+        z_sent = network.states.send(z, bits=packed_bits(problem.dimension, levels))
         g = self._gradients(x, problem, random)
         x = x + self.coupling * network.states.towards(x, z_sent) - self.step_size * g
         return Iterate(state.k + 1, x)

@@ -46,7 +46,9 @@ class Scaffold(LocalWorkAlgorithm):
         self, state: State, problem: HorizontalProblem, network: StarNetwork, random: RoundRandom
     ) -> State:
         """Local steps along ∇f_i − c_i + c, then update x, c and the sampled c_i."""
-        clients = random.sample(problem.clients, self.clients_per_round)
+        whole = [(None, 1)] if self.option == "I" else []
+        load = self.local_load(problem, *whole, down=2, up=2)
+        clients = network.participants(random, self.clients_per_round, load)
         x, c = network.broadcast(state.x, state.c, to=clients)
         c_i = state.client_c[clients]
         batch = self.local_batches(problem, random, clients)

@@ -5,7 +5,7 @@ from typing import ClassVar
 from pydantic import PositiveFloat
 
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.federations.decentralised import Iterate, UndirectedAlgorithm, packed_bytes
+from fedatlas.federations.decentralised import Iterate, UndirectedAlgorithm, packed_bits
 from fedatlas.federations.decentralised.graph import GraphNetwork, GraphProblem
 from fedatlas.privacy.accountants import Budget, PrivacyContext, ternary_delta
 
@@ -45,8 +45,8 @@ class TernaryGradientDescent(UndirectedAlgorithm):
         x, r = state.x, self.quantiser_range
         kept = network.draws.uniform(random, x) * r < abs(x)
         # Of three levels, and the range itself.
-        size = packed_bytes(problem.dimension, 3) + 8
-        x_sent = network.states.send(r * (kept * x / (abs(x) + (x == 0))), size)
+        bits = packed_bits(problem.dimension, 3) + 64
+        x_sent = network.states.send(r * (kept * x / (abs(x) + (x == 0))), bits=bits)
         g = self._gradients(x, problem, random)
         x = x - self.coupling * (network.states.in_laplacian @ x_sent) - self.step_size * g
         return Iterate(state.k + 1, x)

@@ -76,8 +76,11 @@ class RoundRandom:
     drawn = False
     round = 0
 
-    def __init__(self, seed: int) -> None:
-        """Seed the stream family; equal seeds give equal draws on every platform."""
+    def __init__(self, seed: int | tuple[int, ...]) -> None:
+        """Seed the stream family; equal seeds give equal draws on every platform.
+
+        seed: of a run, or together with the number of a purpose, for independent draws.
+        """
         key = np.random.SeedSequence(seed).generate_state(2, np.uint64)
         self._bits = np.random.Philox(key=key)
         self._fresh = self._bits.state

@@ -109,8 +109,12 @@ def is_counted(trace: Trace, cost: str) -> bool:
 
 
 def has_own_clock(trace: Trace) -> bool:
-    """Whether time was simulated event by event, as for asynchronous methods."""
-    return "simulated_time" in trace
+    """Whether all time was simulated event by event, as for parties.
+
+    Clients around a server, whose late answers waste bytes, have critical-path totals besides, or
+    do not wait for each other.
+    """
+    return "simulated_time" in trace and "wasted_bytes" not in trace
 
 
 def network_time(trace: Trace, network: DeclaredNetwork) -> np.ndarray:

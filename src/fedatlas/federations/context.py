@@ -16,7 +16,7 @@ from fedatlas.federations.algorithm import Algorithm
 from fedatlas.files import text_digest
 from fedatlas.privacy.accountants import PrivacyContext
 from fedatlas.schema.federation import FEW, Federation, Sizes, Tiny, format_span
-from fedatlas.schema.objectives import LinearObjective, NetworkObjective
+from fedatlas.schema.objectives import NetworkObjective
 from fedatlas.schema.runs import RunSpec
 
 
@@ -97,7 +97,7 @@ class FederationContext:
     def seed_run(self, seed: int) -> SeedRun:
         """A fresh start for one seed; earlier ones must not be used any more."""
         engine, kind = self._hold(seed), self._spec.federation
-        counters = kind.counters()
+        counters = kind.counters_of(self._spec.network)()
         network = kind.network(self._spec, engine, counters, seed)
         return SeedRun(engine.counting(counters), network, counters, engine.start(seed))
 
@@ -162,9 +162,8 @@ class ClientFederation(Federation):
 
 def _claimed(spec: RunSpec, device: str) -> str:
     """The device that computes, claimed for this process if it is a GPU."""
-    objective, asked = spec.objective, device != "auto" and spec.federation.linear_on_gpus
-    takes_gpus = asked and isinstance(objective, LinearObjective) and objective.on_gpus
-    if device == "cpu" or not (takes_gpus or isinstance(objective, NetworkObjective)):
+    takes_gpus = spec.federation.linear_on_gpus and device != "auto"
+    if device == "cpu" or not (takes_gpus or isinstance(spec.objective, NetworkObjective)):
         return "cpu"
     from fedatlas.arithmetic.torch_device import claimed
 

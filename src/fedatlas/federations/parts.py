@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -104,17 +104,34 @@ class SequentialCounters:
 class Counters(SequentialCounters):
     """Running totals since round 0, of clients around a server."""
 
-    bytes_down: int = 0  # server to clients
-    bytes_up: int = 0  # clients to server
+    bytes_down: float = 0  # server to clients; compressed messages have fractions of a byte
+    bytes_up: float = 0  # clients to server
     messages: int = 0  # one per client and direction, whatever it carries
     full_participations: int = 0  # broadcasts that reached every client
+
+
+def bytes_together(bits: Any, messages: int) -> float:
+    """Bytes of so many messages; bits: of each, one number or (messages,)."""
+    return float(np.broadcast_to(bits, messages).sum()) / 8
+
+
+class Load(NamedTuple):
+    """What a client does for one answer.
+
+    gradients: per-sample gradients, (N,) by client. down, up: bytes that it is sent, and sends.
+    """
+
+    gradients: np.ndarray
+    down: float
+    up: float
 
 
 class StarNetwork:
     """Carries arrays between the server and clients, counting messages and bytes.
 
-    An array weighs its number of entries times its item size (8 bytes for float64). All arrays that
-    travel to or from one client at once are one message.
+    An array weighs its number of entries times its item size (8 bytes for float64), unless `bits`
+    says what one client's message takes: one number, or one for each client. All arrays that travel
+    to or from one client at once are one message.
     """
 
     def __init__(self, clients: int, counters: Counters) -> None:
@@ -122,19 +139,36 @@ class StarNetwork:
         self._clients = clients
         self._counters = counters
 
-    def broadcast(self, *arrays: Any, to: Any) -> tuple[Any, ...]:
+    def participants(self, random: RoundRandom, size: int, load: Load) -> np.ndarray:
+        """Choose clients for a round, uniformly: those whose answers will be there in time.
+
+        size: how many are asked, of those that are there. Where a run states a `network`, the
+        others cost what they did in vain; where it states none, all asked answer.
+        load: what each does in the round.
+        """
+        return random.sample(self._clients, size)
+
+    def arriving(self, random: RoundRandom, clients: np.ndarray, load: Load) -> np.ndarray:
+        """Those of clients that the method chose itself, ascending, who answer in time."""
+        return clients
+
+    def broadcast(self, *arrays: Any, to: Any, bits: Any = None) -> tuple[Any, ...]:
         """Send every array from the server to each of the clients `to`; returns the arrays."""
         receivers = len(to)
         weight = receivers * sum(array.nbytes for array in arrays)
+        if bits is not None:
+            weight = bytes_together(bits, receivers)
         self._counters.bytes_down += weight
         self._counters.messages += receivers
         self._counters.full_participations += receivers == self._clients
         self._counters.count_exchange(weight)  # the server carries all clients' messages
         return arrays
 
-    def gather(self, *arrays: Any) -> tuple[Any, ...]:
+    def gather(self, *arrays: Any, bits: Any = None) -> tuple[Any, ...]:
         """Send arrays (senders, …) to the server, a row from each sender; returns the arrays."""
         weight = sum(array.nbytes for array in arrays)
+        if bits is not None:
+            weight = bytes_together(bits, len(arrays[0]))
         self._counters.bytes_up += weight
         self._counters.messages += len(arrays[0])
         self._counters.count_exchange(weight)

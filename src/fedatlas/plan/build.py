@@ -265,7 +265,7 @@ def _specification(name: str, experiment: Experiment, run_name: str, run: RunCon
         dataset=experiment.dataset,
         split=experiment.split,
         partition=partition,
-        network=experiment.network_of(run_name),
+        network=experiment.network_of(run_name, graphs is not None),
         backend=run.backend,
         graphs=graphs,
         objective=experiment.objective_of(run_name),
@@ -279,6 +279,11 @@ def _specification(name: str, experiment: Experiment, run_name: str, run: RunCon
         seeds=(*experiment.seeds, *tuning_seeds),
         tuning_seeds=tuning_seeds,
     )
+
+
+def _in_name(value: Any) -> str:
+    """A value of a grid in its point's name; of a mapping all values."""
+    return "-".join(map(str, value.values())) if isinstance(value, Mapping) else str(value)
 
 
 def _points(plan: Plan, declared: RunSpec, grid: Mapping[str, Sequence[Any]]) -> Iterator[RunSpec]:
@@ -302,7 +307,7 @@ def _points(plan: Plan, declared: RunSpec, grid: Mapping[str, Sequence[Any]]) ->
         # As validated: 1e-2, which YAML reads as text, and 0.01 are one value and one name.
         validated = algorithm.model_dump(mode="json", exclude_unset=True)
         named = flat(validated)
-        point = "_".join(f"{key}-{named[key]}" for key in chosen) or whole
+        point = "_".join(f"{key}-{_in_name(named[key])}" for key in chosen) or whole
         check_name(point, f"{where}.grid")
         check_samples(algorithm, spec, plan.catalogue, where)
         own = {key: value for key, value in validated.items() if key in values}

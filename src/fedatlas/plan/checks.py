@@ -143,14 +143,15 @@ def _why_not_counted(experiment: Experiment, run: str, cost: str) -> str:
         method = algorithm_class(experiment.runs[run].algorithm)
     except FedatlasError:  # which has its own place: where its runs are planned
         return ""
-    federation = experiment.federation_of(run, method.federation.on_graphs)
-    reason = federation.why_not_counted(cost, experiment.network_of(run))
+    on_graphs = method.federation.on_graphs
+    federation = experiment.federation_of(run, on_graphs)
+    reason = federation.why_not_counted(cost, experiment.network_of(run, on_graphs))
     if reason:
         return reason
     if cost == "epsilon" and not method.has_budgets():
         return "it is not private, as its method has no 'budgets'"
     if declared_network(cost) and method.asynchronous:
-        return "its clients do not wait for each other, and their times are not simulated"
+        return "its clients do not wait for each other; name simulated_time, by its own 'network'"
     return ""
 
 

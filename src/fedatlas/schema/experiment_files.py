@@ -174,12 +174,12 @@ def _read_file(head: Head) -> dict[str, Declared]:
 
 
 def _with_tables(value: Any, folder: Path) -> Any:
-    """The same with tables of measured times, which lie below the file's folder, by whole paths."""
+    """The same with tables of times, which lie below the file's folder, by whole paths."""
     if isinstance(value, list):
         return [_with_tables(item, folder) for item in value]
     if not isinstance(value, dict):
         return value
-    if value.get("kind") == "measured" and isinstance(value.get("file"), str):
+    if value.get("kind") in ("measured", "trace") and isinstance(value.get("file"), str):
         return value | {"file": str(folder / value["file"])}
     return {key: _with_tables(item, folder) for key, item in value.items()}
 

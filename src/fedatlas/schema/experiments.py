@@ -21,7 +21,7 @@ from fedatlas.schema.federation import Federation, federation_of
 from fedatlas.schema.figures import Figure
 from fedatlas.schema.graphs import Graphs
 from fedatlas.schema.models import find_repeated, in_full
-from fedatlas.schema.network_model import NetworkModel
+from fedatlas.schema.network_model import AnyNetworkModel, NetworkModel, StarNetworkModel
 from fedatlas.schema.objectives import Objective, PolyakObjective
 from fedatlas.schema.partitions import Partition, VerticalPartition
 from fedatlas.schema.runs import RecordEvery, RunConfig, Selection
@@ -36,7 +36,7 @@ class Experiment(Studies):
     runs_of: an experiment whose runs are shown and judged here; there are none of its own.
     only: with runs_of, the runs that are shown; all by default.
     trained: false trains nothing; only privacy budgets are computed and judged.
-    network: speeds of parties and links, of vertical partitions only.
+    network: speeds, links and availability, of parties or of clients around a server.
     graphs: who sends to whom, of runs without a server only.
     seeds: a list, or {from: 0, to: 69}.
     seeds_added: whether seeds were added after verdicts were seen, for which every interval pays.
@@ -64,7 +64,7 @@ class Experiment(Studies):
     dataset: str
     split: str = "train"
     partition: Partition
-    network: NetworkModel | None = None
+    network: AnyNetworkModel | None = None
     graphs: Graphs | None = None
     objective: Objective
     rounds: PositiveInt
@@ -134,15 +134,18 @@ class Experiment(Studies):
         """The partition that a run works on."""
         return self.runs[run].partition or self.partition
 
-    def network_of(self, run: str) -> NetworkModel | None:
-        """Speeds of parties and links of a run over parties; None of any other run.
+    def network_of(self, run: str, on_graphs: bool | None = None) -> AnyNetworkModel | None:
+        """Speeds and links of a run whose federation has such a network; None of any other run.
 
-        None, too, of parties that are processes, if nothing is declared: nothing is added to their
-        times.
+        None, too, of clients around a server and of parties that are processes, if nothing is
+        declared: then no time is simulated, or nothing is added to those that processes need.
         """
-        federation = self.federation_of(run)
-        usual = NetworkModel() if federation.backend == "simulated" else None
-        return (self.runs[run].network or self.network or usual) if federation.own_clock else None
+        federation = self.federation_of(run, on_graphs)
+        declared = self.runs[run].network or self.network
+        if declared is not None and federation.network_model is type(declared):
+            return declared
+        simulated = federation.own_clock and federation.backend == "simulated"
+        return NetworkModel() if simulated else None
 
     def federation_of(self, run: str, on_graphs: bool | None = None) -> type[Federation]:
         """The federation in which a run takes place; on_graphs: by default if it has graphs."""
@@ -182,30 +185,45 @@ class Experiment(Studies):
     @model_validator(mode="after")
     def _keys_suit_each_other(self) -> Self:
         for run in self.runs:
-            self._check_parties(run)
+            self._check_network(run)
         if not self.trained and not ((self.budgets or self.privacy_audit) and not self.runs_of):
             raise ValueError(
                 "'trained: false' needs 'budgets' or 'privacy_audit', and runs of its own"
             )
-        own_clock = any(self.federation_of(run).own_clock for run in self.runs)
+        suited = {each for run in self.runs for each in self._networks(run)}
         for key, suits, owner in (
-            ("network", own_clock, "vertical partitions"),
+            ("network", type(self.network) in suited, _owner(self.network)),
             *self.belongings(self),
         ):
             if getattr(self, key) and not suits:
                 raise ValueError(f"'{key}' belongs to {owner}; {self.remedy(key)}")
         return self
 
-    def _check_parties(self, run: str) -> None:
-        """A run over parties may have a network, which must suit it; no other run has one."""
+    def _networks(self, run: str) -> set[type[Any] | None]:
+        """What networks a run may declare; its method decides whether it is on graphs."""
+        return {self.federation_of(run, on_graphs).network_model for on_graphs in (False, True)}
+
+    def _check_network(self, run: str) -> None:
+        """A run has a network of its federation's kind, which must suit who takes part."""
         declared, partition = self.runs[run], self.partition_of(run)
-        processes = declared.backend == "processes"
+        processes, own = declared.backend == "processes", declared.network
+        if processes and not isinstance(partition, VerticalPartition):
+            raise ValueError(
+                f"runs.{run}: 'backend: processes' belongs to vertical partitions; remove it"
+            )
+        if own is not None and type(own) not in self._networks(run):
+            raise ValueError(f"runs.{run}: 'network' belongs to {_owner(own)}; remove it")
+        network = self.network_of(run, on_graphs=False)
+        if isinstance(network, StarNetworkModel):
+            most = max((spell[0] for spell in network.spells), default=0)
+            if most >= (clients := partition.clients_by_silo[0]):
+                raise ValueError(
+                    f"runs.{run}: availability: names client {most}, but there are {clients}, "
+                    "counted from 0"
+                )
         if not isinstance(partition, VerticalPartition):
-            if processes or declared.network is not None:
-                key = "backend: processes" if processes else "network"
-                raise ValueError(f"runs.{run}: '{key}' belongs to vertical partitions; remove it")
             return
-        network = self.network_of(run) or NetworkModel()
+        network = network if isinstance(network, NetworkModel) else NetworkModel()
         if (place := network.straggler_party or 0) >= partition.parties:
             raise ValueError(
                 f"runs.{run}: straggler_party: {place} is none of its {partition.parties} "
@@ -368,3 +386,10 @@ class Experiment(Studies):
                 f"{what} looks at {measurement}, but run '{run}' keeps no test rows: give its "
                 "partition a 'test'"
             )
+
+
+def _owner(network: AnyNetworkModel | None) -> str:
+    """Whose network a declared one is, as errors name it."""
+    if isinstance(network, StarNetworkModel):
+        return "clients around a server"
+    return "vertical partitions; clients around a server state 'seconds_per_gradient'"

@@ -18,7 +18,7 @@ import numpy as np
 
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.models import only_subclass
-from fedatlas.schema.network_model import Backend, NetworkModel
+from fedatlas.schema.network_model import AnyNetworkModel, Backend, NetworkModel
 from fedatlas.schema.objectives import Objective
 from fedatlas.schema.quantities import COSTS, declared_network, link_latencies
 
@@ -70,9 +70,10 @@ class Federation(ABC):
         as measurements.
     mean_of_clients: whether the objective is a mean over clients, by default whatever their sizes.
     weighs_clients: whether clients may count by their sizes or by declared weights.
-    has_prox: whether its problems have `prox`, for objectives with a term without a gradient.
     has_budgets: whether methods may account for the privacy that they spend.
-    own_clock: whether runs simulate time by a declared `network` of their own.
+    own_clock: whether all runs simulate time, event by event.
+    network_model: what a run's `network` declares, where runs have one.
+    timed_counters: the same as counters, of runs that simulate time only if they state a network.
     draws_by_seed: whether its networks draw numbers of their own by the seed.
     linear_on_gpus: whether linear models are computed on a GPU that is asked for by its name.
     compiled_draws: whether methods' random numbers are drawn by compiled loops.
@@ -96,9 +97,10 @@ class Federation(ABC):
     counters: ClassVar[type[Any]]
     mean_of_clients: ClassVar[bool] = False
     weighs_clients: ClassVar[bool] = False
-    has_prox: ClassVar[bool] = False
     has_budgets: ClassVar[bool] = False
     own_clock: ClassVar[bool] = False
+    network_model: ClassVar[type[Any] | None] = None
+    timed_counters: ClassVar[type[Any] | None] = None
     draws_by_seed: ClassVar[bool] = False
     linear_on_gpus: ClassVar[bool] = False
     compiled_draws: ClassVar[bool] = False
@@ -117,32 +119,41 @@ class Federation(ABC):
         cls.name = cls.__module__.rpartition(".")[2]
 
     @classmethod
+    def counters_of(cls, network: AnyNetworkModel | None) -> type[Any]:
+        """The counters of runs with this network."""
+        return cls.counters if network is None else cls.timed_counters or cls.counters
+
+    @classmethod
     @cache  # a plan asks a hundred thousand times
-    def counts(cls) -> tuple[str, ...]:
-        """The costs that its runs count."""
-        counted = tuple(field.name for field in fields(cls.counters) if field.name in COSTS)
+    def counts(cls, timed: bool = False) -> tuple[str, ...]:
+        """The costs that its runs count; timed: that have `timed_counters`."""
+        counters = (timed and cls.timed_counters) or cls.counters
+        counted = tuple(field.name for field in fields(counters) if field.name in COSTS)
         return (*_ALWAYS, *counted, *(_PRIVACY if cls.has_budgets else ()))
 
     @classmethod
-    def why_not_counted(cls, cost: str, network: NetworkModel | None) -> str:
+    def why_not_counted(cls, cost: str, network: AnyNetworkModel | None) -> str:
         """Why its runs do not count a cost; empty if they do.
 
-        network: that of a run with its own clock.
+        network: that of the run.
         """
         counter = "hub_client_trips" if link_latencies(cost) is not None else cost
         if counter in cls.instead:
             return cls.instead[counter]
-        if counter in COSTS and counter not in cls.counts():
+        timed = network is not None
+        if counter in COSTS and counter not in cls.counts(timed):
+            if counter in cls.counts(True):
+                return "it states no 'network' (docs/adding/clocks.md)"
             if counter == "epsilon":
                 return "it is not private"
             others = {each.holders: each for each in federations() if counter in each.counts()}
             kinds = {each.partition_kind for each in others.values()}
             if len(others) == 1 and cls.partition_kind not in kinds:
                 return f"it has no {next(iter(others))}"
-            return f"it counts {', '.join(name for name in COSTS if name in cls.counts())}"
+            return f"it counts {', '.join(name for name in COSTS if name in cls.counts(timed))}"
         declared = declared_network(cost)
         if declared is not None and cls.own_clock:
-            own = network.latency if network else declared.latency
+            own = network.latency if isinstance(network, NetworkModel) else declared.latency
             if own != declared.latency:
                 return f"its own clock has the latency {own:g} s; state 'network: {{latency: …}}'"
         return ""

@@ -49,6 +49,9 @@ M = TypeVar("M", bound=Model)
 T = TypeVar("T")
 
 
+K = TypeVar("K", bound="KindModel")
+
+
 class KindModel(Model, ABC):
     """What has a class for each `kind`, in modules of one package: adding a class adds kinds.
 
@@ -66,15 +69,9 @@ class KindModel(Model, ABC):
     kind: str
 
     @classmethod
-    @cache
     def classes(cls) -> dict[str, type[Self]]:
-        """The class of each kind, by name."""
-        found: dict[str, type[Self]] = {}
-        for module in pkgutil.iter_modules(importlib.import_module(cls.package).__path__):
-            for own in subclasses(import_extension(f"{cls.package}.{module.name}"), cls):
-                literal = get_args(own.model_fields["kind"].annotation)
-                found |= dict.fromkeys(own.kinds or literal or (module.name,), own)
-        return dict(sorted(found.items()))
+        """The class of each kind, by name; a module whose name begins with `_` has none."""
+        return _classes(cls, tuple(importlib.import_module(cls.package).__path__))
 
     @classmethod
     def kind_of(cls, value: Any) -> Any:
@@ -98,6 +95,18 @@ class KindModel(Model, ABC):
             known = ", ".join(cls.classes())
             raise ValueError(f"kind {cls.kind_of(value)!r}: must be one of {known}")
         return model.model_validate(value)
+
+
+@cache
+def _classes(base: type[K], folders: tuple[str, ...]) -> dict[str, type[K]]:
+    found: dict[str, type[K]] = {}
+    for module in pkgutil.iter_modules(folders):
+        if module.name.startswith("_"):
+            continue
+        for own in subclasses(import_extension(f"{base.package}.{module.name}"), base):
+            literal = get_args(own.model_fields["kind"].annotation)
+            found |= dict.fromkeys(own.kinds or literal or (module.name,), own)
+    return dict(sorted(found.items()))
 
 
 # libyaml, where installed, reads ten times faster; a plan reads every experiment.
@@ -298,7 +307,7 @@ def subclasses(module: ModuleType, base: type[M]) -> list[type[M]]:
 
 
 def _explain(model: Any, item: Any, where: str, value: Any) -> str:
-    path, parent = _keys(model, item["loc"], value)
+    path, parent = keys_of(model, item["loc"], value)
     key = ".".join(path) or "(top level)"
     if item["type"] == "extra_forbidden":
         parent = sorted(item.get("ctx", {}).get("allowed", parent))
@@ -323,7 +332,7 @@ def _explain(model: Any, item: Any, where: str, value: Any) -> str:
     return f"{where}: key '{key}', value {item['input']!r}: {message}"
 
 
-def _keys(model: Any, location: tuple[Any, ...], value: Any) -> tuple[list[str], list[str]]:
+def keys_of(model: Any, location: tuple[Any, ...], value: Any) -> tuple[list[str], list[str]]:
     """The keys of a location, without the tags of unions, and the allowed ones of the last."""
     path: list[str] = []
     allowed: list[str] = []
@@ -365,5 +374,5 @@ def _models(annotation: Any) -> list[type[Model]]:
 def _tags(model: type[Model]) -> set[Any]:
     """What may stand in the model's place in a location, if it is one of a union."""
     literals = (field.annotation for field in model.model_fields.values())
-    told = {tag for one in literals if get_origin(one) is Literal for tag in get_args(one)}
-    return {model.__name__, *told}
+    tags = {tag for one in literals if get_origin(one) is Literal for tag in get_args(one)}
+    return {model.__name__, *tags}

@@ -2,17 +2,19 @@
 
 import csv
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
+    Discriminator,
     Field,
     NonNegativeFloat,
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
+    Tag,
     model_validator,
 )
 
@@ -20,6 +22,8 @@ from fedatlas.schema.models import Model
 
 #: As many equally likely times stand for any number of measured ones.
 MOST_TIMES = 512
+#: Of a trace of availability: specifications of runs travel in commands.
+MOST_SPELLS = 2000
 #: Kinds of times that the law is about, as `validate-parties` names them; others are left out.
 COMPUTED = ("share", "update")
 
@@ -205,3 +209,150 @@ class NetworkModel(Model):
         return not (
             isinstance(self.compute, ConstantTimes) and self.drift is None and self.cores is None
         )
+
+
+class AvailabilityTrace(Model):
+    """When clients are there: spells of simulated time, which begin anew when the last has ended.
+
+    `file`, a CSV file with the columns `client` (counted from 0), `from` and `until`, stands for
+    the list. Experiments name it by its path from the folder of the experiment's own file.
+    """
+
+    kind: Literal["trace"]
+    spells: tuple[tuple[NonNegativeInt, NonNegativeFloat, PositiveFloat], ...] = Field(
+        min_length=1,
+        max_length=MOST_SPELLS,
+        description="client, and the simulated seconds from and until which it is there; clients "
+        "without one are never there",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spells_of_a_file(cls, value: Any) -> Any:
+        if not isinstance(value, dict) or "file" not in value:
+            return value
+        if "spells" in value:
+            raise ValueError("'spells' and 'file' are both declared; state one")
+        rest = {key: of for key, of in value.items() if key != "file"}
+        return rest | {"spells": spells_in(Path(str(value["file"])))}
+
+    @model_validator(mode="after")
+    def _spells_last(self) -> Self:
+        for client, begins, ends in self.spells:
+            if begins >= ends:
+                raise ValueError(f"client {client} is there from {begins:g} until {ends:g} s")
+        return self
+
+
+def spells_in(path: Path) -> list[tuple[int, float, float]]:
+    """Client, from and until of a CSV file's rows; ValueError for a file that has no such rows."""
+    try:
+        with path.open(encoding="utf-8", newline="") as stream:
+            return [
+                (int(row["client"]), float(row["from"]), float(row["until"]))
+                for row in csv.DictReader(stream)
+            ]
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from None
+    except (KeyError, TypeError, UnicodeDecodeError, ValueError, csv.Error):
+        raise ValueError(
+            f"{path}: must be CSV with the columns 'client', 'from' and 'until', of numbers"
+        ) from None
+
+
+class MessageLoss(Model):
+    """Answers of clients that are lost: independently, or in bursts.
+
+    Bursts are Gilbert's two-state chain, in which every answer of a client is a step: one state
+    loses all, the other nothing.
+    """
+
+    probability: float = Field(gt=0, lt=1, description="share of answers that are lost")
+    burst: float | None = Field(
+        default=None,
+        description="answers of a client in a row that are lost, on average, once one is; null: "
+        "each is lost independently, which makes this 1/(1 − probability)",
+    )
+
+    @property
+    def memory(self) -> float:
+        """With which probability an answer fares as the client's last one did, whatever chance."""
+        return 0.0 if self.burst is None else 1 - 1 / (self.burst * (1 - self.probability))
+
+    @model_validator(mode="after")
+    def _bursts_are_long_enough(self) -> Self:
+        if self.memory < 0:
+            raise ValueError(
+                f"burst: {self.burst:g} is shorter than chance makes it, "
+                f"{1 / (1 - self.probability):.4g}; leave it out for independent losses"
+            )
+        return self
+
+
+class StarNetworkModel(Model):
+    """Speeds and links of clients around a server, who is there, and how long the server waits.
+
+    Every client has a link of its own. Nothing but `seconds_per_gradient` must be stated.
+    """
+
+    seconds_per_gradient: Annotated[Seconds, Field(gt=0)] = Field(
+        description="of a per-sample gradient of the whole model, of the average client"
+    )
+    compute: ComputeTimes = Field(
+        default=ConstantTimes(),
+        description="how a client's work varies from answer to answer about its average",
+    )
+    spread: NonNegativeFloat = Field(
+        default=0.0,
+        description="standard deviation of the natural logarithm of clients' times per gradient, "
+        "which are lognormal with this average, drawn once for a seed",
+    )
+    latency: Seconds = Field(
+        default=0.0, description="seconds from server to client, and back again"
+    )
+    bandwidth_down: PositiveFloat | None = Field(
+        default=None, description="bytes per second from the server to each client; null: no limit"
+    )
+    bandwidth_up: PositiveFloat | None = Field(
+        default=None, description="bytes per second from each client to the server; null: no limit"
+    )
+    availability: Annotated[float, Field(gt=0, le=1)] | AvailabilityTrace = Field(
+        default=1.0,
+        description="probability that a client is there when the server chooses, each time and of "
+        "each client on its own; or a trace",
+    )
+    loss: MessageLoss | None = Field(default=None, description="answers that never arrive")
+    deadline: Annotated[Seconds, Field(gt=0)] | None = Field(
+        default=None,
+        description="seconds for which the server waits for an answer; null: until it arrives",
+    )
+
+    @property
+    def spells(self) -> tuple[tuple[int, float, float], ...]:
+        """Those of a trace; empty without one."""
+        traced = self.availability
+        return traced.spells if isinstance(traced, AvailabilityTrace) else ()
+
+    @model_validator(mode="after")
+    def _nothing_is_waited_for_forever(self) -> Self:
+        if self.deadline is None and (self.loss is not None or self.spells):
+            raise ValueError(
+                f"'{'availability' if self.spells else 'loss'}': the server would wait forever for "
+                "answers that never arrive: state a 'deadline'"
+            )
+        return self
+
+
+def _whose(value: Any) -> str:
+    """Whether a network is that of clients, which says how long a gradient takes, or of parties."""
+    of_clients = isinstance(value, Mapping) and "seconds_per_gradient" in value
+    star = of_clients or isinstance(value, StarNetworkModel)
+    return (StarNetworkModel if star else NetworkModel).__name__
+
+
+#: A network that an experiment declares.
+AnyNetworkModel: TypeAlias = Annotated[
+    Annotated[NetworkModel, Tag("NetworkModel")]
+    | Annotated[StarNetworkModel, Tag("StarNetworkModel")],
+    Discriminator(_whose),
+]

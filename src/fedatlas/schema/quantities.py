@@ -192,6 +192,12 @@ COSTS = {
         "simulated time in seconds",
         "simulated time by the run's own clock (s)",
     ),
+    "wasted_bytes": _in_bytes(
+        "bytes to and from clients whose answers were late or lost", "wasted bytes"
+    ),
+    "wasted_gradients": Counted(
+        "per-sample gradients of clients whose answers were late or lost", unit="wasted gradients"
+    ),
     "elapsed_time": _in_seconds(
         "time that parties' processes took", "seconds elapsed", "time elapsed in seconds"
     ),

@@ -12,14 +12,16 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 import numpy as np
 from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, model_validator
 
+from fedatlas.architectures import architecture_module
 from fedatlas.errors import FedatlasError
+from fedatlas.extensions import CODE, code_names
 from fedatlas.files import canonical_json, text_digest, write_text
 from fedatlas.schema.endings import Ending, Until, ending_of
 from fedatlas.schema.federation import Federation, federation_of
 from fedatlas.schema.graphs import Graphs, weight_matrix
 from fedatlas.schema.models import Model, read_json, validated
-from fedatlas.schema.network_model import Backend, NetworkModel
-from fedatlas.schema.objectives import Objective
+from fedatlas.schema.network_model import AnyNetworkModel, Backend
+from fedatlas.schema.objectives import NetworkObjective, Objective
 from fedatlas.schema.partitions import HorizontalPartition, Partition
 from fedatlas.schema.quantities import Level
 
@@ -86,12 +88,10 @@ def agreeing(candidates: Sequence[Candidate], declared: Mapping[str, Any]) -> li
 class Optimum(Model):
     """What a solver found.
 
-    objective: f there. gradient_norm: ‖∇f‖ there, with a term without a gradient the norm of a
-    subgradient. gap: an upper bound of f − f*, ‖∇f‖²/2μ for a μ-strongly convex objective, or what
-    a subgradient proves of a convex one; None for others, where `objective` is that of the
-    stationary point which the solver reaches from w = 0. digest: SHA-256 of the rest in its file;
-    None unless it was read from a file, and of files of versions that wrote none, which are taken
-    as they are.
+    objective: f there. gradient_norm: ‖∇f‖ there. gap: an upper bound of f − f*, ‖∇f‖²/2μ for a
+    μ-strongly convex objective; None for others, where `objective` is that of the stationary point
+    which the solver reaches from w = 0. digest: SHA-256 of the rest in its file; None unless it was
+    read from a file, and of files of versions that wrote none, which are taken as they are.
     """
 
     objective: float
@@ -177,7 +177,8 @@ def record_schedule(rounds: int, every: RecordEvery) -> np.ndarray:
 class RunSpec(Model):
     """One (experiment, run, grid point) with all its seeds.
 
-    network, backend: of vertical runs. graphs: of runs without a server.
+    network: of vertical runs, and of those around a server that state one. backend: of vertical
+        runs. graphs: of runs without a server.
     tuning_seeds: the seeds on which a point of the run is chosen; no verdict looks at them.
     optimum: whether sub-optimality is measured, which needs f*: `true` that of the mean over rows,
         which all partitions of these rows share; `of_clients` that of the mean over clients who
@@ -193,7 +194,7 @@ class RunSpec(Model):
     dataset: str
     split: str
     partition: Partition
-    network: NetworkModel | None = None
+    network: AnyNetworkModel | None = None
     backend: Backend = "simulated"
     graphs: Graphs | None = None
     objective: Objective
@@ -295,7 +296,14 @@ class RunSpec(Model):
         modules = ["fedatlas.training.loop", f"fedatlas.federations.{self.federation.name}"]
         if ":" not in self.algorithm:  # a notebook's, which no workflow trains
             modules.append(f"fedatlas.algorithms.{self.algorithm}")
-        return (*modules, *self.objective.code)
+        if isinstance(self.objective, NetworkObjective):
+            modules.append(architecture_module(self.objective.model))
+        named = [own.get("kind") for own in self.hyper_parameters.values() if isinstance(own, dict)]
+        known = code_names("compressors")
+        modules += [
+            f"{CODE['compressors']}.{name}" for name in sorted({*known} & {*map(str, named)})
+        ]
+        return tuple(modules)
 
     def tuned(self, selection: Any) -> "RunSpec":
         """With the hyper-parameters that another experiment's selection record chose.
@@ -365,7 +373,7 @@ class RunConfig(Model):
     tuned_in: str | None = None
     backend: Backend = "simulated"
     partition: Partition | None = None
-    network: NetworkModel | None = None
+    network: AnyNetworkModel | None = None
     objective: Objective | None = None
     graphs: Graphs | None = None
     rounds: PositiveInt | None = None

@@ -14,8 +14,8 @@ from fedatlas.algorithms import algorithm_names
 from fedatlas.architectures import architecture_names
 from fedatlas.code import code_digest
 from fedatlas.errors import FedatlasError
-from fedatlas.schema.models import read_json
-from fedatlas.schema.network_model import NetworkModel
+from fedatlas.schema.models import keys_of, read_json
+from fedatlas.schema.network_model import AnyNetworkModel
 from fedatlas.schema.objectives import NetworkObjective, Objective
 from fedatlas.schema.partitions import Partition
 from fedatlas.schema.runs import RunSpec
@@ -81,12 +81,12 @@ def _of_statements(
 
 
 def _of_networks(own: dict[str, Any] | None, other: dict[str, Any] | None) -> Iterator[Difference]:
-    """Only runs over parties have a clock of their own; on a declared network all have a time."""
+    """Not all runs have a clock of their own; on a declared network all have a time."""
     remedy = ""
     if own is None or other is None:
         latency = (own or other or {}).get("latency", "…")
         remedy = (
-            f"; only runs over parties have this clock: name the cost network(latency={latency}, "
+            f"; one of them has no clock of its own: name the cost network(latency={latency}, "
             "bandwidth=…, gradient=…) in its place, which other runs have, too"
         )
     for difference in _unequal("network", own, other):
@@ -173,7 +173,7 @@ def _told(value: Any) -> str:
 _PARTS: dict[str, TypeAdapter[Any]] = {
     "partition": TypeAdapter(Partition),
     "objective": TypeAdapter(Objective),
-    "network": TypeAdapter(NetworkModel | None),
+    "network": TypeAdapter(AnyNetworkModel | None),
 }
 
 
@@ -225,9 +225,10 @@ def notes(
 def _code(run: AtlasRun) -> Iterator[str]:
     published = str(run.trace.attrs.get("source_digest", "unknown"))[:_DIGITS]
     try:
-        spec = RunSpec.model_validate_json(run.trace.attrs["specification"])
+        spec = RunSpec.model_validate(declared := attribute(run, "specification"))
     except ValidationError as error:
-        keys = dict.fromkeys(".".join(map(str, item["loc"])) for item in error.errors())
+        paths = (keys_of(RunSpec, item["loc"], declared)[0] for item in error.errors())
+        keys = dict.fromkeys(".".join(path) for path in paths)
         yield (
             f"published by code {published}; its specification is of another version of fedatlas "
             f"than is installed here ({', '.join(keys)})"

@@ -78,6 +78,9 @@ class TinyFederation:
 
     epochs = minibatches
 
+    def load(self, *_: Any, **__: Any) -> None:
+        """Nobody asks how long it takes."""
+
     def local_sgd(self, x: np.ndarray, batch: np.ndarray, step_size: float) -> np.ndarray:
         """(S, 1)."""
         return x + np.where(batch == 0, self._update, 0.0)[:, None]

@@ -360,7 +360,8 @@ class _Run:
         if self.keep is not None and result.status == "ok":
             # Not `point`: a checkpoint may stand behind the last record.
             self.keep(self.algorithm.point(state, network))
-        drawn = random.drawn or self.spec.federation.draws_by_seed
+        draws_by_seed = self.spec.federation.draws_by_seed or self.spec.network is not None
+        drawn = random.drawn or draws_by_seed
         result.made = {"start": "" if drawn else self._start(seed)}
         if self.spec.until:
             own = {name: values[: record + 1] for name, values in result.variables.items()}

@@ -140,11 +140,8 @@ class Observation:
             self._note_computing(signature(function).bind(*given, **options).arguments)
         if bare == "gather":
             self._check_rows(name, given)
-        if bare == "send" and options.get("message_bytes", 1) <= 0:
-            raise ContractViolation(
-                f"{name} is told that a row takes {options['message_bytes']} bytes: state what its "
-                "numbers take, or leave it out"
-            )
+        if options.get("bits") is not None:
+            _check_bits(name, options["bits"])
         state: Any = given[0] if bare in self.kind.moves and given else None
         if self._blocks is not None and hasattr(state, "queues") and state.x is not self._blocks:
             raise ContractViolation(
@@ -172,6 +169,18 @@ class Observation:
                     f"(clients, …) that clients send, {every}, and take sums and means of what it "
                     "returns; one number of each client is a column, losses[:, None]"
                 )
+
+
+def _check_bits(name: str, bits: Any) -> None:
+    """What messages take is known, and something is sent; silos' are listed."""
+    told = np.concatenate(
+        [np.ravel(own) for own in (bits if isinstance(bits, list | tuple) else [bits])]
+    )
+    if not (np.isfinite(told).all() and (told >= 0).all() and told.any()):
+        raise ContractViolation(
+            f"{name} is told that its messages take {told.min():g} bits: state what a row takes, "
+            "or leave it out"
+        )
 
 
 class _Observed:

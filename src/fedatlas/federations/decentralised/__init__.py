@@ -244,6 +244,6 @@ def on_lattice(values: Any, spacing: float, uniform: Any) -> Any:
     return spacing * (below + (uniform < places - below))
 
 
-def packed_bytes(values: int, levels: float) -> float:
-    """Bytes of this number of values, each with this number of levels."""
-    return values * log2(levels) / 8
+def packed_bits(values: int, levels: float) -> float:
+    """Bits of this number of values, each with this number of levels."""
+    return values * log2(levels)

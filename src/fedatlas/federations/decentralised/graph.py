@@ -55,22 +55,27 @@ class Links:
         self.out_laplacian = array(out_laplacian(weights))
         self._received_weights = array(weights.sum(axis=1, keepdims=True))
         self._edges = int(np.count_nonzero(weights))
-        linked = weights > 0
+        self._linked = linked = weights > 0
         self._busiest = int((linked.sum(axis=0) + linked.sum(axis=1)).max())  # messages of an agent
         self._takes_time = takes_time
         self._draws, self._counters = draws, counters
 
-    def send(self, values: Any, message_bytes: float | None = None) -> Any:
+    def send(self, values: Any, *, bits: Any = None) -> Any:
         """What receivers get of each agent's row, (n, d).
 
-        message_bytes: of one row, if numbers are sent in fewer bits than they are stored in.
+        bits: of a row, one number or one for each agent, if it travels in fewer than it is stored
+        in.
         """
-        if message_bytes is None:
-            message_bytes = float(values[0].nbytes)
-        self._counters.bytes_sent += self._edges * message_bytes
+        row = float(values[0].nbytes) if bits is None else np.asarray(bits) / 8
+        if np.ndim(row) == 0:
+            sent, busiest = self._edges * float(row), self._busiest * float(row)
+        else:
+            leaving = self._linked.sum(axis=0) * row
+            sent, busiest = float(leaving.sum()), float((leaving + self._linked @ row).max())
+        self._counters.bytes_sent += sent
         self._counters.messages += self._edges
         self._counters.sequential_messages += self._takes_time
-        self._counters.sequential_bytes += self._busiest * message_bytes
+        self._counters.sequential_bytes += busiest
         return values
 
     def towards(self, own: Any, sent: Any) -> Any:

@@ -14,8 +14,11 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.context import ClientFederation
-from fedatlas.federations.parts import Counters, StarNetwork, linear_model
+from fedatlas.federations.horizontal.timed_network import TimedCounters
+from fedatlas.federations.parts import Counters, Load, StarNetwork, linear_model
 from fedatlas.schema.federation import Assembled, Federation, Sizes, Tiny
+from fedatlas.schema.models import Model
+from fedatlas.schema.network_model import StarNetworkModel
 from fedatlas.schema.objectives import LinearObjective, PredictionObjective
 from fedatlas.schema.partitions import HorizontalPartition
 from fedatlas.schema.runs import RunSpec
@@ -32,8 +35,8 @@ class Horizontal(ClientFederation):
     objectives = (LinearObjective, PredictionObjective)
     holders = "clients"
     counters = Counters
+    network_model, timed_counters = StarNetworkModel, TimedCounters
     weighs_clients = True
-    has_prox = True
     has_budgets = True
     inwards, outwards = ("gather",), ("broadcast",)
     needed = ("gather",)
@@ -45,7 +48,8 @@ class Horizontal(ClientFederation):
     @classmethod
     def tiny(cls, partition: Any, hyper_parameters: Mapping[str, Any], sizes: Sizes) -> Tiny:
         """With fewer clients: to write a hundred thousand would take seconds."""
-        most = max(_CLIENTS, 2 * int(hyper_parameters.get("clients_per_round", 1)))
+        together = (hyper_parameters.get(key, 1) for key in ("clients_per_round", "concurrency"))
+        most = max(_CLIENTS, 2 * max(map(int, together)))
         tiny = super().tiny(partition, hyper_parameters, sizes)
         clients = min(tiny.clients, most)
         each = tiny.rows // tiny.clients
@@ -78,21 +82,26 @@ class Horizontal(ClientFederation):
 
     @classmethod
     def network(cls, spec: Any, engine: Any, counters: Any, seed: int) -> StarNetwork:
-        return StarNetwork(engine.clients, counters)
+        if spec.network is None:
+            return StarNetwork(engine.clients, counters)
+        from fedatlas.federations.horizontal.timed_network import TimedNetwork
+        from fedatlas.federations.times import ClientTimes
+
+        times = ClientTimes(spec.network, engine.clients, seed)
+        return TimedNetwork(engine.clients, counters, times)
 
 
-class HorizontalAlgorithm(Algorithm):
-    """A server and clients, of which some take part in every round.
+class ServerAlgorithm(Algorithm):
+    """A server and clients.
 
-    The problem is a HorizontalProblem, the network a StarNetwork; a state has a field `x`, the
-    server's model (d,).
+    The problem is a HorizontalProblem, the network a StarNetwork, or a TimedNetwork where the run
+    states a `network`; a state has a field `x`, the server's model (d,).
 
-    clients_per_round: S, how many take part.
+    together: the hyper-parameter that says how many clients compute at a time.
     """
 
     federation: ClassVar[type[Federation]] = Horizontal
-
-    clients_per_round: PositiveInt
+    together: ClassVar[str]
 
     def point(self, state: Any, network: Any) -> Any:
         """The server's model."""
@@ -100,28 +109,56 @@ class HorizontalAlgorithm(Algorithm):
 
     def check_run(self, spec: RunSpec) -> None:
         """There must be enough clients."""
-        partition = spec.partition
+        partition, size = spec.partition, getattr(self, self.together)
         assert isinstance(partition, HorizontalPartition)
-        if self.clients_per_round > partition.clients:
+        if size > partition.clients:
             raise FedatlasError(
-                f"'clients_per_round' is {self.clients_per_round}, but the partition has only "
+                f"'{self.together}' is {size}, but the partition has only "
                 f"{partition.clients} clients"
             )
 
 
-class LocalStepsAlgorithm(HorizontalAlgorithm):
-    """Methods whose rounds are K local steps and one of the server along their mean.
+class HorizontalAlgorithm(ServerAlgorithm):
+    """A server and clients, of which some take part in every round.
 
-    S = clients_per_round, K = local_steps, b = batch_size (None: full local gradients),
-    η_l = local_step_size, η_g = global_step_size, η̃ = effective_step. Where η̃ is declared, η_g is
-    η̃/(K η_l); otherwise η_g is 1 by default.
+    clients_per_round: S, how many take part.
+    """
+
+    together: ClassVar[str] = "clients_per_round"
+
+    clients_per_round: PositiveInt
+
+
+class LocalSteps(Model):
+    """What clients do: K = local_steps steps of η_l = local_step_size.
+
+    b = batch_size (None: full local gradients).
     """
 
     local_steps: PositiveInt
     local_step_size: PositiveFloat
+    batch_size: PositiveInt | None = None
+
+    def local_load(
+        self, problem: HorizontalProblem, *more: tuple[int | None, int], **models: float
+    ) -> Load:
+        """What a client does for an answer, see `problem.load`; more: gradients besides."""
+        return problem.load(self.load_of_steps(), *more, **models)
+
+    def load_of_steps(self) -> tuple[int | None, int]:
+        """The size of minibatches, None for all samples, and how many gradients are taken."""
+        return self.batch_size, self.local_steps
+
+
+class ServerStep(LocalSteps):
+    """The same, and a step of the server along their mean.
+
+    η_g = global_step_size, η̃ = effective_step. Where η̃ is declared, η_g is η̃/(K η_l); otherwise
+    η_g is 1 by default.
+    """
+
     global_step_size: PositiveFloat | None = None
     effective_step: PositiveFloat | None = None
-    batch_size: PositiveInt | None = None
 
     @property
     def effective_step_size(self) -> float:
@@ -147,8 +184,8 @@ class LocalStepsAlgorithm(HorizontalAlgorithm):
         return self
 
 
-class LocalWorkAlgorithm(LocalStepsAlgorithm):
-    """The same, whose local work may be counted in epochs, and whose local step may change.
+class LocalWork(LocalSteps):
+    """Local steps that may be counted in epochs, and whose size may change.
 
     local_unit: what K = local_steps counts: steps, each with a fresh minibatch, or epochs, passes
         over a client's samples that are shuffled anew in each, so that clients take as many steps
@@ -163,6 +200,11 @@ class LocalWorkAlgorithm(LocalStepsAlgorithm):
         default={}, exclude_if=lambda factors: not factors
     )
 
+    def load_of_steps(self) -> tuple[int | None, int]:
+        """An epoch is a gradient over all that a client has."""
+        size = self.batch_size if self.local_unit == "steps" else None
+        return size, self.local_steps
+
     def local_batches(
         self, problem: HorizontalProblem, random: RoundRandom, clients: np.ndarray
     ) -> Minibatches:
@@ -175,3 +217,35 @@ class LocalWorkAlgorithm(LocalStepsAlgorithm):
         begun = [first for first in self.step_factors if first <= number]
         factor = self.step_factors[max(begun)] if begun else 1.0
         return factor * self.local_step_size
+
+
+class LocalStepsAlgorithm(ServerStep, HorizontalAlgorithm):
+    """Methods whose rounds are K local steps and one of the server along their mean.
+
+    S = clients_per_round.
+    """
+
+
+class LocalWorkAlgorithm(LocalWork, LocalStepsAlgorithm):
+    """The same, whose local work may be counted in epochs, and whose local step may change."""
+
+
+class AsynchronousAlgorithm(LocalWork, ServerAlgorithm):
+    """Methods whose server takes answers as they arrive, on the network that the run states.
+
+    concurrency: how many clients compute at a time.
+    """
+
+    asynchronous: ClassVar[bool | None] = True
+    together: ClassVar[str] = "concurrency"
+
+    concurrency: PositiveInt
+
+    def check_run(self, spec: RunSpec) -> None:
+        """Who answers when follows from a network."""
+        super().check_run(spec)
+        if spec.network is None:
+            raise FedatlasError(
+                f"key 'network': {self.title} takes answers as they arrive, which a network "
+                "decides: state one with 'seconds_per_gradient' (docs/adding/clocks.md)"
+            )

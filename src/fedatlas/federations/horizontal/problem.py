@@ -21,7 +21,7 @@ import numpy as np
 from fedatlas.arithmetic.client_rows import ChunkedRows, ClientRows, rows_of
 from fedatlas.arithmetic.minibatches import Minibatches, draw_epochs
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.federations.parts import ClientEngine, Counters
+from fedatlas.federations.parts import ClientEngine, Counters, Load
 from fedatlas.schema.objectives import ClientWeights
 
 if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep libraries out of that
@@ -48,6 +48,7 @@ class HorizontalProblem(ClientEngine):
 
         super().__init__(data, Counters(), COMPILED)
         sizes = np.diff(data.offsets)
+        self._loads: dict[Any, Load] = {}
         #: p, (N,); None where all are 1/N.
         self._shares = None if weights == "equal" else client_shares(sizes, weights)
 
@@ -57,17 +58,34 @@ class HorizontalProblem(ClientEngine):
         N/S Σ_{i∈S} p_i row_i, which is unbiased where clients are sampled uniformly, and exact of
         all: with p_i = 1/N the mean over S. McMahan et al. divide by Σ_{i∈S} p_i instead. With few
         clients of unequal weights that is biased towards 1/N, and methods then minimise another
-        function than the one that is measured: with S = 1 no weight counts at all.
+        function than the one that is measured: with S = 1 no weight counts at all. The mean
+        of nobody is 0.
         """
         if self._shares is None:
-            return rows.sum(0) / len(clients)
-        return self.clients / len(clients) * self.part_of_mean(rows, clients)
+            return rows.sum(0) / max(len(clients), 1)
+        return self.clients / max(len(clients), 1) * self.part_of_mean(rows, clients)
 
     def part_of_mean(self, rows: Any, clients: np.ndarray) -> Any:
         """Σ_{i∈S} p_i row_i, (d,): what changes of these clients' rows change of the whole mean."""
         if self._shares is None:
             return rows.sum(0) / self.clients
         return (self.array(self._shares[clients])[:, None] * rows).sum(0)
+
+    def load(self, *gradients: tuple[int | None, int], down: float = 1, up: float = 1) -> Load:
+        """What a client does for one answer, as `network.participants` is told.
+
+        gradients: (size, times): so many gradients over minibatches of a size, None: of all local
+        samples. down, up: models that the client is sent, and sends; parts where compressed.
+        """
+        key = gradients, down, up
+        if key not in self._loads:
+            held, model = np.diff(self._offsets), self.dimension * self.itemsize
+            each = [
+                times * (held if size is None else np.minimum(held, size))
+                for size, times in gradients
+            ]
+            self._loads[key] = Load(np.sum(each, axis=0), down * model, up * model)
+        return self._loads[key]
 
     @abstractmethod
     def zeros(self, *shape: int) -> Any:
@@ -156,13 +174,6 @@ class HorizontalProblem(ClientEngine):
                 direction = direction + proximal_weight * (y - x)
             y = self.moved(y, y - step_size * direction, batch.at(step))
         return y
-
-    def prox(self, v: Any, step: float) -> Any:
-        """argmin_x ψ(x) + ‖x − v‖²/(2 step) of v (d,), or of every row (S, d).
-
-        ψ is the objective's `nonsmooth` term; without one this is v.
-        """
-        return v
 
     def steps_taken(self, batch: Minibatches) -> Any:
         """K where all clients take all steps, or else a column (S, 1) of each one's own K_i."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.parts import FederatedEngine, SequentialCounters
+from fedatlas.federations.parts import FederatedEngine, SequentialCounters, bytes_together
 
 if TYPE_CHECKING:  # the workflow imports federations when it is parsed: keep libraries out of that
     from fedatlas.federations.shards import TieredSamples
@@ -66,9 +66,9 @@ class TieredCounters(SequentialCounters):
     block of every per-sample gradient.
     """
 
-    bytes_down: int = 0  # hubs to clients
-    bytes_up: int = 0  # clients to hubs
-    bytes_sent: int = 0  # between hubs
+    bytes_down: float = 0  # hubs to clients; compressed messages have fractions of a byte
+    bytes_up: float = 0  # clients to hubs
+    bytes_sent: float = 0  # between hubs
     messages: int = 0  # one per sender, receiver and sending, whatever it carries
     hub_client_trips: int = 0
     hub_hub_trips: int = 0
@@ -77,20 +77,26 @@ class TieredCounters(SequentialCounters):
 class TieredNetwork:
     """Two tiers: N hubs, all connected, each with K_j clients that talk to their hub only.
 
-    An array weighs its number of entries times its item size, a sample id 8 bytes. What clients or
-    hubs send in parallel is one trip.
+    An array weighs its number of entries times its item size, unless `bits`, one entry for each
+    silo, says what a message takes; a sample id 8 bytes. What clients or hubs send in parallel is
+    one trip.
     """
 
     def __init__(self, clients: Sequence[int], counters: TieredCounters) -> None:
         """clients: K_j of each silo."""
         self._silos, self._clients, self._counters = len(clients), clients, counters
 
-    def send_models(self, models: SiloModels, batch: SharedMinibatch) -> SiloModels:
-        """From each hub its model, and the ids of the minibatch, to each of its clients."""
+    def send_models(
+        self, models: SiloModels, batch: SharedMinibatch, bits: Sequence[Any] | None = None
+    ) -> SiloModels:
+        """From each hub its model, and the ids of the minibatch, to each of its clients.
+
+        bits: of each hub's model, one number.
+        """
         count, ids = self._counters, batch.size * _BYTES_OF_ID
+        weights = _bytes_by_silo(*models) if bits is None else [own / 8 for own in bits]
         sent = [
-            clients * (weight + ids)
-            for clients, weight in zip(self._clients, _bytes_by_silo(*models), strict=True)
+            clients * (weight + ids) for clients, weight in zip(self._clients, weights, strict=True)
         ]
         count.bytes_down += sum(sent)
         count.count_exchange(max(sent))
@@ -98,24 +104,28 @@ class TieredNetwork:
         count.hub_client_trips += 1  # that `collect_models` ends
         return models
 
-    def exchange(self, embeddings: PerSilo, batch: SharedMinibatch) -> PerSilo:
+    def exchange(
+        self, embeddings: PerSilo, batch: SharedMinibatch, bits: Sequence[Any] | None = None
+    ) -> PerSilo:
         """Clients' embeddings to their hubs, hubs' to all others, sums of others' to clients.
 
         embeddings: Φ_j, (B, E). Returns Φ_{−j} = Σ_{l≠j} Φ_l, of which every client gets the rows
-        of its samples.
+        of its samples. bits: of a silo's rows, one number or (B,). Sums, on the way down, are sent
+        whole: few compressors' sums are as short as what was added.
         """
-        count, weight = self._counters, _bytes(embeddings)
+        count, whole = self._counters, _bytes_by_silo(embeddings)
+        sent: Sequence[float] = whole if bits is None else _bytes_of_rows(bits, embeddings)
+        weight, largest = sum(sent), max(sent)
+        count.bytes_down += sum(whole)
         count.bytes_up += weight
         count.bytes_sent += (self._silos - 1) * weight
-        count.bytes_down += weight
         count.messages += 2 * batch.holders + self._silos * (self._silos - 1)
         count.hub_client_trips += 1
         count.hub_hub_trips += self._silos > 1
-        largest = max(_bytes_by_silo(embeddings))
         count.count_exchange(largest)  # clients to hubs
         if self._silos > 1:
             count.count_exchange(2 * (self._silos - 1) * largest)
-        count.count_exchange(largest)  # hubs to clients
+        count.count_exchange(max(whole))  # hubs to clients
         return sums_of_others(embeddings)
 
     def ask_label_holders(self, embeddings: PerSilo, batch: SharedMinibatch) -> None:
@@ -138,11 +148,15 @@ class TieredNetwork:
         for busiest in (largest, weight, weight, weight, weight, largest):
             count.count_exchange(busiest)
 
-    def collect_models(self, models: SiloModels) -> SiloModels:
-        """From clients to their hubs: models, or the parts that are sent, (senders, …)."""
-        self._counters.bytes_up += _bytes(*models)
+    def collect_models(self, models: SiloModels, bits: Sequence[Any] | None = None) -> SiloModels:
+        """From clients to their hubs: models, or the parts that are sent, (senders, …).
+
+        bits: of a client's message, one number or (K_j,).
+        """
+        sent = _bytes_by_silo(*models) if bits is None else _bytes_of_rows(bits, models.weights)
+        self._counters.bytes_up += sum(sent)
         self._counters.messages += sum(self._clients)
-        self._counters.count_exchange(max(_bytes_by_silo(*models)))
+        self._counters.count_exchange(max(sent))
         return models
 
 
@@ -162,6 +176,11 @@ def _bytes(*groups: PerSilo) -> int:
 
 def _bytes_by_silo(*groups: PerSilo) -> list[int]:
     return [sum(array.nbytes for array in of_silo) for of_silo in zip(*groups, strict=True)]
+
+
+def _bytes_of_rows(bits: Sequence[Any], arrays: PerSilo) -> list[float]:
+    pairs = zip(bits, arrays, strict=True)
+    return [bytes_together(own, len(array)) for own, array in pairs]
 
 
 class TieredProblem(FederatedEngine):

@@ -60,11 +60,10 @@ class LinearSilos(TieredProblem):
         margins = self._whole.margins(x)
         value, gradient = self._whole.value_and_gradient(x, margins)
         measured = {"objective": value, "gradient_norm": float(np.linalg.norm(gradient))}
-        loss = self._objective.loss
-        measured |= quality("train", margins, self._label, self._has_classes, loss)
+        measured |= quality("train", margins, self._label, self._has_classes)
         if self._test is not None:
             features, label = self._test
-            measured |= quality("test", features @ x, label, self._has_classes, loss)
+            measured |= quality("test", features @ x, label, self._has_classes)
         return measured
 
 

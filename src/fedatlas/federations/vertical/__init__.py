@@ -36,6 +36,7 @@ class Vertical(Federation):
     holders = "parties"
     counters: ClassVar[type[Any]] = PartyCounters
     own_clock = True
+    network_model = NetworkModel
     draws_by_seed = True
     instead: ClassVar[Mapping[str, str]] = {
         "elapsed_time": "its time is simulated: name simulated_time, or say 'backend: processes'"

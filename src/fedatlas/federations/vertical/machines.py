@@ -8,21 +8,11 @@ the processes need by themselves. Drifts and shared cores are simulated only.
 from math import ceil, inf, log2
 
 import numpy as np
-from scipy import special
 
 from fedatlas.errors import FedatlasError
+from fedatlas.federations.times import NANOSECONDS, factors_of
 from fedatlas.federations.vertical.kernels import TimeDistributions, Timing
-from fedatlas.schema.network_model import (
-    ComputeTimes,
-    LognormalTimes,
-    MeasuredTimes,
-    NetworkModel,
-    ShiftedExponentialTimes,
-)
-
-NANOSECONDS = 1e9  # of a second
-#: A formula of times is this many quantiles: the largest of a normal one is 4 deviations away.
-QUANTILES = 2**14
+from fedatlas.schema.network_model import NetworkModel
 
 
 def timing_of(model: NetworkModel, widths: np.ndarray) -> Timing:
@@ -50,22 +40,6 @@ def time_distributions_of(model: NetworkModel, seed: int) -> TimeDistributions |
         cores=float(model.cores or inf),
         keys=np.random.SeedSequence([seed, 2]).generate_state(2, np.uint64),
     )
-
-
-def factors_of(times: ComputeTimes) -> np.ndarray:
-    """(times,) equally likely times of mean 1: a logarithm and more for each would cost more than
-    all that is simulated with it.
-    """
-    middles = (np.arange(QUANTILES) + 0.5) / QUANTILES
-    if isinstance(times, MeasuredTimes):
-        factors = np.array(times.times)
-    elif isinstance(times, LognormalTimes):
-        factors = np.exp(times.spread * special.ndtri(middles))
-    elif isinstance(times, ShiftedExponentialTimes):
-        factors = times.fixed - (1 - times.fixed) * np.log1p(-middles)
-    else:
-        factors = np.ones(1)
-    return factors / factors.mean()
 
 
 def slowdown_of(model: NetworkModel, parties: int) -> np.ndarray:

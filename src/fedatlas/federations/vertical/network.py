@@ -19,6 +19,7 @@ import numpy as np
 import fedatlas.federations.vertical.kernels as at
 from fedatlas.arithmetic.kernels.formulas import NONE
 from fedatlas.errors import FedatlasError
+from fedatlas.federations.times import NANOSECONDS
 from fedatlas.federations.vertical.kernels import (
     Masking,
     Queues,
@@ -34,13 +35,12 @@ from fedatlas.federations.vertical.kernels.blocks import (
     kernel_blocks,
     kernel_rule,
 )
-from fedatlas.federations.vertical.machines import NANOSECONDS, time_distributions_of, timing_of
+from fedatlas.federations.vertical.machines import time_distributions_of, timing_of
 from fedatlas.federations.vertical.problem import BlockStep, PartyCounters, PartyProblem, UpdateRule
 from fedatlas.federations.vertical.secure_sum import Ring, two_trees
 from fedatlas.federations.vertical.shards import PartyRows
-from fedatlas.schema.losses import Regulariser
 from fedatlas.schema.network_model import NetworkModel, RealMasks, RingMasks
-from fedatlas.schema.objectives import LinearObjective
+from fedatlas.schema.objectives import LinearObjective, Regulariser
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,156 @@
+"""Times that declared networks draw: laws of parties' and clients' work, and clients' answers.
+
+Times are whole nanoseconds as float64, so that those that ought to be equal are equal.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+from scipy import special
+
+from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.errors import FedatlasError
+from fedatlas.federations.parts import Load
+from fedatlas.schema.network_model import (
+    ComputeTimes,
+    LognormalTimes,
+    MeasuredTimes,
+    ShiftedExponentialTimes,
+    StarNetworkModel,
+)
+
+NANOSECONDS = 1e9  # of a second
+#: A formula of times is this many quantiles: the largest of a normal one is 4 deviations away.
+QUANTILES = 2**14
+# Trips whose numbers are kept: bursts look back.
+_KEPT = 256
+# What the numbers in [0, 1) of all clients' trips of one number, (4, N), decide.
+_WORK, _ANEW, _LOST, _PRESENT = range(4)
+
+
+def factors_of(times: ComputeTimes) -> np.ndarray:
+    """(times,) equally likely times of mean 1: a logarithm and more for each would cost more than
+    all that is simulated with it.
+    """
+    middles = (np.arange(QUANTILES) + 0.5) / QUANTILES
+    if isinstance(times, MeasuredTimes):
+        factors = np.array(times.times)
+    elif isinstance(times, LognormalTimes):
+        factors = np.exp(times.spread * special.ndtri(middles))
+    elif isinstance(times, ShiftedExponentialTimes):
+        factors = times.fixed - (1 - times.fixed) * np.log1p(-middles)
+    else:
+        factors = np.ones(1)
+    return factors / factors.mean()
+
+
+class ClientTimes:
+    """How long clients take to answer, whether answers arrive and who is there.
+
+    A trip is a model on its way to a client and the answer on its way back. All is a function of
+    the seed, the client, the number of its trip and the time: nothing here changes. Times are
+    nanoseconds.
+
+    deadline: how long the server waits for an answer; inf for ever. round_trip: what messages
+    without bytes take, there and back. by_chance: whether a probability decides who is there.
+    """
+
+    def __init__(self, model: StarNetworkModel, clients: int, seed: int) -> None:
+        """seed: of the run, all of whose methods see equal times.
+
+        FedatlasError if a trace of availability names none of the clients.
+        """
+        self._model, self._everyone = model, np.arange(clients)
+        self._factors = factors_of(model.compute)
+        normal = RoundRandom((seed, 3)).generator.standard_normal(clients)
+        speeds = np.exp(model.spread * normal - model.spread**2 / 2)
+        self._work = NANOSECONDS * model.seconds_per_gradient * speeds
+        random = RoundRandom((seed, 4))
+        self._drawn = lru_cache(_KEPT)(lambda trip: random.at(trip).uniform(4, clients))
+        self.deadline = np.inf if model.deadline is None else NANOSECONDS * model.deadline
+        self.round_trip = 2 * NANOSECONDS * model.latency
+        self.by_chance = not model.spells and model.availability != 1
+        spells = np.array([spell for spell in model.spells if spell[0] < clients])
+        if model.spells and not len(spells):
+            raise FedatlasError(f"network: availability: names none of {clients} clients")
+        self._spells = spells.reshape(-1, 3).T
+        self._period = NANOSECONDS * max((spell[2] for spell in model.spells), default=1.0)
+
+    def durations(self, clients: np.ndarray, trips: np.ndarray, load: Load) -> np.ndarray:
+        """From when models leave the server until answers are there, (S,).
+
+        trips: (S,) the number of each client's trip, from 0.
+        """
+        model, chance = self._model, self._numbers(_WORK, clients, trips)
+        factors = self._factors[(chance * len(self._factors)).astype(np.int64)]
+        down = load.down / (model.bandwidth_down or np.inf)
+        up = load.up / (model.bandwidth_up or np.inf)
+        work = load.gradients[clients] * self._work[clients] * factors
+        took: np.ndarray = np.rint(self.round_trip + NANOSECONDS * (down + up) + work)
+        return took
+
+    def arrive(
+        self, clients: np.ndarray, trips: np.ndarray, begins: float, durations: np.ndarray
+    ) -> np.ndarray:
+        """Whether answers arrive within the deadline, from clients that are there so long, (S,)."""
+        in_time = ~self.lost(clients, trips) & (durations <= self.deadline)
+        if self._model.spells:
+            in_time &= begins + durations <= self._leave(begins)[clients]
+        return in_time
+
+    def lost(self, clients: np.ndarray, trips: np.ndarray) -> np.ndarray:
+        """Whether answers are lost on their way, (S,).
+
+        An answer fares as the client's last one did, or else, and the first, as chance decides
+        anew. This is Gilbert's chain; how far back chance decided is looked up.
+        """
+        loss, found = self._model.loss, np.zeros(len(clients), bool)
+        if loss is None:
+            return found
+        places, trips = np.arange(len(clients)), trips.copy()
+        while len(places):
+            own, at = clients[places], trips[places]
+            found[places] = self._numbers(_LOST, own, at) < loss.probability
+            anew = (self._numbers(_ANEW, own, at) >= loss.memory) | (at == 0)
+            trips[places] -= 1
+            places = places[~anew]
+        return found
+
+    def opens(self, now: float) -> float:
+        """When, from now on, somebody is there by a trace; now without one."""
+        if not self._model.spells or len(self.present(now)):
+            return now
+        return float(now + ((NANOSECONDS * self._spells[1] - now) % self._period).min())
+
+    def present(self, now: float, chance: np.ndarray | None = None) -> np.ndarray:
+        """Clients that are there, ascending.
+
+        chance: (N,) numbers in [0, 1) that decide it, where availability is a probability.
+        """
+        if self._model.spells:
+            return np.flatnonzero(self._leave(now) > now)
+        if not self.by_chance or chance is None:
+            return self._everyone
+        return np.flatnonzero(chance < self._model.availability)
+
+    def chance(self, number: int) -> np.ndarray | None:
+        """The (N,) numbers that decide who is there when the server chooses for a round."""
+        return self._drawn(number)[_PRESENT] if self.by_chance else None
+
+    def _leave(self, now: float) -> np.ndarray:
+        """When clients leave that are there by the trace, (N,); −inf of others."""
+        clients, begins, ends = self._spells
+        phase = now % self._period
+        leave = np.full(len(self._everyone), -np.inf)
+        there = (NANOSECONDS * begins <= phase) & (phase < NANOSECONDS * ends)
+        until = now - phase + NANOSECONDS * ends[there]
+        np.maximum.at(leave, clients[there].astype(np.int64), until)
+        return leave
+
+    def _numbers(self, what: int, clients: np.ndarray, trips: np.ndarray) -> np.ndarray:
+        """Numbers in [0, 1) of these clients' trips, (S,)."""
+        found = np.empty(len(clients))
+        for trip in np.unique(trips).tolist():
+            own = trips == trip
+            found[own] = self._drawn(trip)[what, clients[own]]
+        return found
