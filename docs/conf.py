@@ -10,7 +10,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 sys.path.insert(0, str(HERE))
 
-from making import commands, configuration, explorer, methods, papers, public  # noqa: E402
+from making import commands, configuration, explorer, methods, objectives, papers, public  # noqa: E402
 
 from fedatlas import __version__  # noqa: E402
 
@@ -94,6 +94,7 @@ def make_pages() -> None:
     made[HERE / "papers" / "coverage.inc"] = papers.coverage_table(found, "papers/")
     made[HERE / "reference" / "configuration.md"] = configuration.page()
     made[HERE / "reference" / "methods.md"] = methods.page()
+    made[HERE / "reference" / "objectives.md"] = objectives.page()
     made[HERE / "reference" / "commands.md"] = commands.page()
     for path, text in made.items():
         path.parent.mkdir(exist_ok=True)

@@ -95,6 +95,7 @@ OF_EXPERIMENTS = {
     "validate_parties": {
         "input": {"shards": of_experiment(results.validated_shards)},
         "spec": of_experiment(results.validation_spec),
+        "code": of_experiment(results.objective_code),
         "threads": lambda wildcards: max(PLAN.experiments[wildcards.experiment].validation.parties),
         "needs": needs(gigabytes=4, minutes=120),
     },

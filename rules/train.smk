@@ -30,6 +30,7 @@ rule find_optimum:
             lambda wildcards: {
                 "objective": PLAN.objectives[wildcards.objective].model_dump(mode="json")
             },
+            code=lambda wildcards: PLAN.objectives[wildcards.objective].code,
         ),
     shell:
         STEP

@@ -72,6 +72,7 @@ WORKERS = HorizontalPartition(
 )
 
 LINEAR = {"name": "logistic_nonconvex", "weight": 0.1}
+SPARSE = {"name": "logistic_l2", "weight": 0.1, "nonsmooth": {"name": "l1", "weight": 0.01}}
 CLASSES = {"name": "cross_entropy", "model": "cnn_8x8"}
 AUC = {"name": "auc_min_max", "model": "cnn_8x8", "scores": "sigmoid"}
 RING = {"states": {"kind": "ring", "weights": "metropolis"}}
@@ -114,6 +115,8 @@ SMALL: dict[str, Small] = {
         LOCAL | {"clip_bound": 0.05, "noise_multiplier": 0.8},
     ),
     "scaffold": ("sparse", CLIENTS, LINEAR, None, LOCAL),
+    "fedmid": ("sparse", CLIENTS, SPARSE, None, LOCAL),
+    "fed_dual_avg": ("sparse", CLIENTS, SPARSE, None, LOCAL),
     "fedpage": (
         *("sparse", CLIENTS, LINEAR, None),
         {"clients_per_round": 3, "local_steps": 3, "global_step_size": 0.2},

@@ -13,7 +13,8 @@ from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.claims.study_value import StudyValueTest
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.tables import read_leaks, to_csv
-from fedatlas.schema.objectives import LinearObjective, Loss
+from fedatlas.schema.losses import Loss
+from fedatlas.schema.objectives import LinearObjective
 from fedatlas.studies.leaks import (
     derivatives,
     find_collusion,
@@ -45,7 +46,7 @@ def test_derivatives_are_those_that_training_sends(loss: Loss):
     margins, labels = random_margins(20)[:500], random_signs()[:500]
     if loss is not Loss.LOGISTIC:
         labels = labels * np.linspace(0, 9, 500)
-    code = formulas.LOSS_CODES[loss]
+    code = formulas.loss_code(loss)
     trained = [
         formulas.loss_derivative.py_func(code, z, y) for z, y in zip(margins, labels, strict=True)
     ]

@@ -16,6 +16,7 @@ from fedatlas.schema.config import WorkflowConfig
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.figures import Figure
 from fedatlas.schema.models import Model
+from fedatlas.schema.objectives import objective_classes
 from fedatlas.schema.papers import Covered, Paper, Sentence
 from making.described import described, models_in, parted
 
@@ -68,6 +69,7 @@ def schemas() -> dict[str, dict[str, Any]]:
         "oneOf": [{"$ref": f"#/$defs/{kind.__name__}"} for kind in kinds_of_figures()]
     }
     _add_kinds_of_claims(experiment["$defs"])
+    _name_objectives(experiment["$defs"])
     datasets = _whole("config/datasets.yaml: data sets by name.", None, list(formats().values()))
     normalised = datasets["$defs"]["Normalisation"]
     datasets["$defs"]["Normalisation"] = {"anyOf": [normalised, {"const": "from_train"}]}
@@ -113,6 +115,19 @@ def _add_kinds_of_claims(definitions: dict[str, Any]) -> None:
         if own.kinds:
             del definitions[own.__name__]
     definitions["ClaimTest"] = {"oneOf": [{"$ref": f"#/$defs/{name}"} for name in names]}
+
+
+def _name_objectives(definitions: dict[str, Any]) -> None:
+    """Tell editors the names there are; a file of users' own may be of any of these models."""
+    for name, own in objective_classes().items():
+        key = definitions[own.__name__]["properties"]["name"]
+        if "enum" not in key and "const" not in key:
+            key.setdefault("examples", []).append(name)
+    for definition in definitions.values():
+        for of in definition.get("properties", {}).values():
+            for part in (of, *of.get("anyOf", ())):
+                if {"$ref": "#/$defs/LinearObjective"} in part.get("oneOf", ()):
+                    part["anyOf"] = part.pop("oneOf")
 
 
 def _whole(

@@ -1,8 +1,8 @@
 """What users add: files of the package, such as methods, and projects in folders elsewhere.
 
 A project has folders of code such as `methods/*.py`, which Python finds as modules of this package,
-and configuration (docs/projects.md). An environment variable says which
-projects there are: so jobs, and what they start, know them, too.
+and configuration (docs/projects.md). An environment variable says which projects there are: so
+jobs, and what they start, know them, too.
 """
 
 import importlib
@@ -23,17 +23,16 @@ VARIABLE = "FEDATLAS_PROJECTS"
 CODE = {
     "methods": "fedatlas.algorithms",
     "architectures": "fedatlas.architectures",
+    "objectives": "fedatlas.objectives",
     "theorems": "fedatlas.theorems",
     "compressors": "fedatlas.compressors",
 }
 
 _PACKAGE = Path(__file__).parent
-# Folders of the package in which a file adds a method, a network, theorems, a compressor, a kind of
-# claims or a format.
+# Folders of the package in which a file adds a method, a network and so on.
 _FOLDERS = (
-    *("algorithms", "architectures", "theorems", "compressors"),
-    *("evaluation/claims", "data/formats"),
-)
+    *(package.rpartition(".")[2] for package in CODE.values()), "evaluation/claims", "data/formats"
+)  # fmt: skip
 
 
 def projects() -> list[Path]:

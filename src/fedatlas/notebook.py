@@ -18,6 +18,7 @@ from fedatlas.data.prepare import prepare
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.context import shard_files
+from fedatlas.objectives import own_losses
 from fedatlas.plan.build import Plan, plan_of
 from fedatlas.plan.places import catalogue_files
 from fedatlas.schema.experiments import Experiment
@@ -186,14 +187,14 @@ def _catalogue(data: str | Rows | Mapping[str, Rows], objective: Mapping[str, An
         where = f"{_WHERE}: data, split '{split}'"
         found[split], shape = _samples(*rows, tensors="model" in objective, where=where)
     label = np.concatenate([samples.label for samples in found.values()])
-    task, classes = "regression", None
+    task, classes, name = "regression", None, str(objective.get("name"))
     if set(np.unique(label)) <= {0.0, 1.0}:
         for samples in found.values():
             samples.label[:] = np.where(samples.label > 0, 1.0, -1.0)
         task = "binary"
     elif set(np.unique(label)) <= {-1.0, 1.0}:
         task = "binary"
-    elif objective.get("name") == "cross_entropy":
+    elif name == "cross_entropy" or getattr(own_losses().get(name), "labels", "") == "classes":
         task, classes = "multiclass", int(label.max()) + 1
     features = next(iter(found.values())).features.shape[1]
     splits = {split: Split(rows=len(samples)) for split, samples in found.items()}

@@ -1,10 +1,15 @@
 """Losses of a network's outputs: slopes, values, qualities of what is predicted.
 
+Losses of `fedatlas.objectives` come in their place: loss(outputs, targets) of outputs (n, k) and
+places among the classes, or of outputs (n,) beside numbers or ±1, gives each sample's own, (n,).
+
 Of classes: one output z is the logit of label +1, with the loss log(1 + exp(−y z)); the loss of k
 outputs is minus the logarithm of the softmax at the label's class. Of numbers y: (z − y)².
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,6 +17,8 @@ from torch.nn import functional
 
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
+from fedatlas.extensions import relative_path
+from fedatlas.objectives import OwnLoss, own_losses, own_module
 from fedatlas.schema.objectives import TOP, ClassificationObjective, PredictionObjective
 from fedatlas.schema.partitions import MOST_CLASSES
 
@@ -61,7 +68,8 @@ class SquaredError(NetworkLoss):
         self, rows: str, outputs: torch.Tensor, targets: torch.Tensor
     ) -> dict[str, float]:
         """The root of the mean over samples, whoever holds them."""
-        return {f"{rows}_rmse": float(self.losses(outputs, targets).double().mean().sqrt())}
+        squares = (outputs.squeeze(-1) - targets.to(outputs.dtype)).square()
+        return {f"{rows}_rmse": float(squares.double().mean().sqrt())}
 
 
 class Classification(NetworkLoss):
@@ -136,6 +144,67 @@ class _Binary(Classification):
         return found
 
 
+class _Own(NetworkLoss):
+    """A loss that users add, in place of that of its base; slopes are found by torch."""
+
+    def __init__(self, own: OwnLoss, *arguments: Any) -> None:
+        """FedatlasError if it is not a number for each sample, with a gradient."""
+        super().__init__(*arguments)
+        self._own = own
+        self._function: Callable[..., torch.Tensor] = own_module(own.name).loss
+        self._check()
+
+    def losses(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        if self._own.labels == "classes":
+            return self._function(outputs, targets)
+        wanted = targets.to(outputs.dtype)
+        wanted = 2 * wanted - 1 if self._own.labels == "signs" else wanted
+        return self._function(outputs.squeeze(-1), wanted)
+
+    def slopes(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        with torch.enable_grad():
+            flat = outputs.detach().reshape(-1, self.outputs).requires_grad_()
+            losses = self.losses(flat, targets.reshape(-1))
+            (found,) = torch.autograd.grad(losses.sum(), flat)
+        return found.reshape(outputs.shape)
+
+    def _check(self) -> None:
+        """On made-up outputs, some of them alone."""
+        random = torch.Generator().manual_seed(0)
+        outputs = 3 * torch.randn(6, self.outputs, generator=random, dtype=torch.float64)
+        targets = torch.arange(6) % (2 if self._own.labels == "signs" else self.outputs)
+        where = f"{relative_path(self._own.file)}: loss(outputs, targets)"
+        try:
+            losses, slopes = self.losses(outputs, targets), self.slopes(outputs, targets)
+            alone, own = (
+                self.losses(outputs[:2], targets[:2]),
+                self.slopes(outputs[:2], targets[:2]),
+            )
+        except (RuntimeError, TypeError, ValueError, IndexError) as error:
+            raise FedatlasError(f"{where} fails: {type(error).__name__}: {error}") from error
+        if losses.shape != (6,):
+            raise FedatlasError(
+                f"{where} has the shape {tuple(losses.shape)} for 6 samples, expected (6,): give "
+                "each sample's own loss, not their mean"
+            )
+        if not (losses.isfinite().all() and slopes.isfinite().all()):
+            raise FedatlasError(f"{where} or its gradient is not finite at outputs of a few units")
+        if not (torch.allclose(losses[:2], alone) and torch.allclose(slopes[:2], own)):
+            raise FedatlasError(f"{where}: a sample's loss depends on other samples")
+
+
+class _OwnOfClasses(_Own, Classification):
+    pass
+
+
+class _OwnOfSigns(_Own, _Binary):
+    pass
+
+
+class _OwnOfNumbers(_Own, SquaredError):
+    pass
+
+
 def classification(
     objective: ClassificationObjective,
     dataset: str,
@@ -146,17 +215,17 @@ def classification(
     """The loss of the samples' classes; FedatlasError if labels do not suit it."""
     tested = [] if test is None else [test.label]
     classes = np.unique(np.concatenate([train.label, *tested]))
-    where = f"objective '{objective.name}' needs"
+    where, own = f"objective '{objective.name}' needs", own_losses().get(objective.name)
     if objective.is_binary:
         if not np.isin(classes, (-1.0, 1.0)).all():
             raise FedatlasError(f"{where} labels ±1, but data set '{dataset}' has others")
-        return _Binary()
+        return _OwnOfSigns(own) if own else _Binary()
     if not 2 <= len(classes) <= MOST_CLASSES:
         raise FedatlasError(
             f"{where} 2 to {MOST_CLASSES} classes, but data set '{dataset}' has {len(classes)} "
             "distinct labels"
         )
-    return Classification(classes, device)
+    return _OwnOfClasses(own, classes, device) if own else Classification(classes, device)
 
 
 def network_loss(
@@ -169,7 +238,8 @@ def network_loss(
     """The objective's loss; FedatlasError if labels do not suit it."""
     if isinstance(objective, ClassificationObjective):
         return classification(objective, dataset, train, test, device)
-    return SquaredError()
+    own = own_losses().get(objective.name)
+    return _OwnOfNumbers(own) if own else SquaredError()
 
 
 def auroc(scores: torch.Tensor, positive: torch.Tensor) -> float:

@@ -14,10 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedatlas.errors import FedatlasError
+from fedatlas.schema.losses import MarginLoss, OwnLinearLoss
 from fedatlas.schema.objectives import LinearObjective, PolyakObjective
 
 if TYPE_CHECKING:  # the workflow imports methods when it is parsed: keep libraries out of that
     from scipy import sparse
+
+
+_LABELS = {"signs": "±1", "counts": "0, 1, 2, …"}
 
 
 def has_two_classes(
@@ -26,7 +30,7 @@ def has_two_classes(
     """Whether all labels are ±1, without which accuracy has no meaning.
 
     train, test: rows with features and label. FedatlasError if samples are images, or if the loss
-    needs labels ±1 and there are others.
+    needs labels ±1, or counts, and there are others.
     """
     dataset = metadata.get("dataset")
     if train.features.dtype == np.uint8:
@@ -36,21 +40,30 @@ def has_two_classes(
         )
     every = train.label if test is None else np.concatenate([train.label, test.label])
     others = every[~np.isin(every, (-1.0, 1.0))]
-    if objective.loss.signs and len(others):
+    needed, unfit = objective.loss.labels, others[:0]
+    if needed == "signs":
+        unfit = others
+    elif needed == "counts":
+        unfit = every[(every < 0) | (every % 1 != 0)]
+    if len(unfit):
         raise FedatlasError(
-            f"objective '{objective.name}' needs labels ±1, but data set '{dataset}' has others, "
-            f"such as {others[0]:g}"
+            f"objective '{objective.name}' needs labels {_LABELS[needed]}, but data set "
+            f"'{dataset}' has others, such as {unfit[0]:g}"
         )
     return not len(others)
 
 
-def quality(rows: str, margins: np.ndarray, label: np.ndarray, classes: bool) -> dict[str, float]:
+def quality(
+    rows: str, margins: np.ndarray, label: np.ndarray, classes: bool, loss: MarginLoss
+) -> dict[str, float]:
     """Accuracy where labels are ±1 (`classes`), otherwise the root mean square error.
 
     rows: "train" or "test", as measurements are named; margins, label: (n,).
     """
     if classes:
         return {f"{rows}_accuracy": float(((margins > 0) == (label > 0)).mean())}
+    if isinstance(loss, OwnLinearLoss):
+        margins = loss.predictions(margins)
     return {f"{rows}_rmse": float(((margins - label) ** 2).mean() ** 0.5)}
 
 
@@ -95,6 +108,21 @@ def block_smoothness(
     curvature = objective.loss.curvature
     of_mean = curvature * _spectral_norm(features) ** 2 / max(features.shape[0], 1)
     return of_mean + of_regulariser, curvature * largest + of_regulariser
+
+
+def mean_smoothness(
+    features: np.ndarray | sparse.csr_array,
+    objective: LinearObjective,
+    weights: np.ndarray | None = None,
+) -> float:
+    """An L of ∇f; weights: (n,) of rows in f, of sum 1; 1/n by default."""
+    from scipy import sparse
+
+    n = features.shape[0]
+    shares = np.full(n, 1 / max(n, 1)) if weights is None else weights
+    scaled = sparse.csr_array(sparse.csr_array(features).multiply(np.sqrt(shares)[:, None]))
+    of_regulariser = objective.regulariser.curvature * objective.regularisation_weight
+    return objective.loss.curvature * _spectral_norm(scaled) ** 2 + of_regulariser
 
 
 def _spectral_norm(rows: np.ndarray | sparse.csr_array) -> float:

@@ -58,6 +58,8 @@ class Algorithm(Model, ABC):
     federation: ClassVar[type[Federation]]  # in which it works
     #: Whether clients around a server do not wait for each other; None where that is plain to see.
     asynchronous: ClassVar[bool | None] = None
+    #: Whether it takes a term ψ without a gradient, by problem.prox.
+    composite: ClassVar[bool] = False
 
     @abstractmethod
     def start(self, problem: Any, network: Any, x0: Any) -> Any:
@@ -156,6 +158,13 @@ class Algorithm(Model, ABC):
             raise FedatlasError(
                 f"{cls.title} does not take the objective {objective.name}: only "
                 f"{' and '.join(sorted(takers))} do"
+            )
+        term = getattr(objective, "nonsmooth", None)
+        if term is not None and not (cls.composite and own.has_prox):
+            raise FedatlasError(
+                f"key 'objective.nonsmooth', value '{term.name}': {cls.title} takes gradients, "
+                "which this term does not have, and no proximal steps; use a method that does, "
+                "such as fedmid, or remove it"
             )
         weights = getattr(objective, "client_weights", "equal")
         if weights != "equal" and not own.weighs_clients:

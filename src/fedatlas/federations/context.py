@@ -16,7 +16,7 @@ from fedatlas.federations.algorithm import Algorithm
 from fedatlas.files import text_digest
 from fedatlas.privacy.accountants import PrivacyContext
 from fedatlas.schema.federation import FEW, Federation, Sizes, Tiny, format_span
-from fedatlas.schema.objectives import NetworkObjective
+from fedatlas.schema.objectives import LinearObjective, NetworkObjective
 from fedatlas.schema.runs import RunSpec
 
 
@@ -162,8 +162,9 @@ class ClientFederation(Federation):
 
 def _claimed(spec: RunSpec, device: str) -> str:
     """The device that computes, claimed for this process if it is a GPU."""
-    takes_gpus = spec.federation.linear_on_gpus and device != "auto"
-    if device == "cpu" or not (takes_gpus or isinstance(spec.objective, NetworkObjective)):
+    objective, asked = spec.objective, device != "auto" and spec.federation.linear_on_gpus
+    takes_gpus = asked and isinstance(objective, LinearObjective) and objective.on_gpus
+    if device == "cpu" or not (takes_gpus or isinstance(objective, NetworkObjective)):
         return "cpu"
     from fedatlas.arithmetic.torch_device import claimed
 

@@ -17,11 +17,11 @@ from scipy import sparse
 
 from fedatlas.arithmetic.kernels.compilation import compiled, frozen
 from fedatlas.arithmetic.kernels.formulas import (
-    LOSS_CODES,
     NONE,
     REGULARISER_CODES,
     add_row,
     dot,
+    loss_code,
     loss_derivative,
     loss_value,
     prefetch_row,
@@ -43,7 +43,7 @@ def rows_and_codes(
         rows.data.astype(np.float64),
         frozen(samples.label),
     )
-    codes = LOSS_CODES[objective.loss], REGULARISER_CODES[objective.regulariser]
+    codes = loss_code(objective.loss), REGULARISER_CODES[objective.regulariser]
     return rows, arrays, (*codes, objective.regularisation_weight)
 
 

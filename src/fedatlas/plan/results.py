@@ -14,6 +14,7 @@ from fedatlas.plan.jobs import shards
 from fedatlas.plan.places import RESULTS
 from fedatlas.schema.claims import Claim
 from fedatlas.schema.experiments import Experiment
+from fedatlas.schema.objectives import LinearObjective
 from fedatlas.schema.partitions import Partition
 from fedatlas.schema.runs import RunSpec
 from fedatlas.steps import STEPS, Step
@@ -138,9 +139,19 @@ def budgets_code(plan: Plan, experiment: str) -> list[str]:
 
 
 def theory_code(plan: Plan, experiment: str) -> list[str]:
-    """The methods of an experiment on which there are theorems, and the modules with these."""
+    """The methods of an experiment on which there are theorems, the modules with these, and losses
+    of users' own.
+    """
     methods = {spec.algorithm for spec in plan.runs_of(experiment)} & {*code_names("theorems")}
-    return [f"{CODE[kind]}.{name}" for name in sorted(methods) for kind in ("methods", "theorems")]
+    found = [f"{CODE[kind]}.{name}" for name in sorted(methods) for kind in ("methods", "theorems")]
+    return [*found, *objective_code(plan, experiment)]
+
+
+def objective_code(plan: Plan, experiment: str) -> list[str]:
+    """The modules of losses of users' own."""
+    objectives = [spec.objective for spec in plan.runs_of(experiment)]
+    linear = [one for one in objectives if isinstance(one, LinearObjective)]
+    return sorted({module for one in linear for module in one.code})
 
 
 def keys_spec(plan: Plan, name: str, *declared: str, **more: object) -> dict[str, Any]:

@@ -374,5 +374,5 @@ def _models(annotation: Any) -> list[type[Model]]:
 def _tags(model: type[Model]) -> set[Any]:
     """What may stand in the model's place in a location, if it is one of a union."""
     literals = (field.annotation for field in model.model_fields.values())
-    tags = {tag for one in literals if get_origin(one) is Literal for tag in get_args(one)}
-    return {model.__name__, *tags}
+    told = {tag for one in literals if get_origin(one) is Literal for tag in get_args(one)}
+    return {model.__name__, *told}

@@ -1,8 +1,9 @@
 """Objectives: of linear models, of networks that predict, min–max ones, and known functions.
 
 Of linear models: which loss, which regulariser, how smooth. The sum over a client's samples is
-f_i(x) = 1/M_i Σ_j loss(a_ijᵀx, b_ij) + weight · regulariser(x). A loss or a regulariser is declared
-here; its formulas are in `arithmetic.kernels.formulas`.
+f_i(x) = 1/M_i Σ_j loss(a_ijᵀx, b_ij) + weight · regulariser(x). The losses and regularisers here
+have their formulas in `arithmetic.kernels.formulas`; those of `fedatlas.objectives` bring them
+along. `objective_classes` has the names of all.
 
 Sources: robust regression and logistic regression with a nonconvex regulariser, FedPAGE section 6
 (arXiv:2108.04755) and VFB² problems (18) and (7) (arXiv:2103.00958; their λ/2 is our weight of the
@@ -10,49 +11,25 @@ nonconvex regulariser); l2-regularised logistic and ridge regression, VFB² (13)
 maximisation as a min–max problem: FMGDA eq. (2)–(4), after Ying et al. 2016.
 """
 
-from enum import Enum
-from math import inf, sqrt
-from typing import Annotated, ClassVar, Literal, Self, TypeAlias
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
-from pydantic import Field, PositiveFloat, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, PositiveFloat, Tag, model_validator
+from pydantic_core import PydanticKnownError
 
+from fedatlas.architectures import architecture_module
+from fedatlas.errors import FedatlasError
 from fedatlas.files import text_digest
+from fedatlas.objectives import own_losses
+from fedatlas.schema.losses import Loss, MarginLoss, Nonsmooth, OwnLinearLoss, Regulariser
 from fedatlas.schema.models import Model
-
-
-class Loss(Enum):
-    """Loss of a margin z = aᵀx against a label b.
-
-    curvature, steepest: its largest absolute second and first derivative. signs: whether labels
-    must be ±1; others may be any numbers.
-    """
-
-    ROBUST = (1.0, sqrt(0.5), False)  # log(1 + (z - b)²/2)
-    LOGISTIC = (0.25, 1.0, True)  # log(1 + exp(-b z))
-    SQUARE = (2.0, inf, False)  # (z - b)²
-
-    def __init__(self, curvature: float, steepest: float, signs: bool) -> None:
-        self.curvature, self.steepest, self.signs = curvature, steepest, signs
-
-
-class Regulariser(Enum):
-    """Penalty on the parameters, multiplied by the objective's weight.
-
-    curvature, steepest: of one coordinate, its largest absolute second and first derivative.
-    """
-
-    NONE = (0.0, 0.0)
-    NONCONVEX = (2.0, 3 * sqrt(3) / 8)  # Σ_j x_j² / (1 + x_j²), steepest at x_j² = 1/3
-    L2 = (1.0, inf)  # ½ ‖x‖²
-
-    def __init__(self, curvature: float, steepest: float) -> None:
-        self.curvature, self.steepest = curvature, steepest
-
 
 _PARTS = {
     "robust_regression": (Loss.ROBUST, Regulariser.NONE),
+    "logistic": (Loss.LOGISTIC, Regulariser.NONE),
     "logistic_nonconvex": (Loss.LOGISTIC, Regulariser.NONCONVEX),
     "logistic_l2": (Loss.LOGISTIC, Regulariser.L2),
+    "least_squares": (Loss.SQUARE, Regulariser.NONE),
     "ridge_regression": (Loss.SQUARE, Regulariser.L2),
 }
 
@@ -83,9 +60,13 @@ class _OverClients(Model):
 class LinearObjective(_OverClients):
     """One of the objectives of linear models.
 
-    weight: of the regulariser, α or λ; none for robust_regression.
+    weight: of the regulariser, α or λ. Where a name says none it is left out: robust_regression,
+        logistic, least_squares. A loss of one's own has a regulariser if it is stated.
+    parameters: of a loss of one's own that are not the file's defaults.
+    nonsmooth: ψ, a term beside f that has no gradient, for methods that take proximal steps.
     measurements: what runs may measure: accuracy of labels ±1, root mean square error of others.
-    name: which loss and regulariser.
+        With ψ, `gradient_norm` is that of (x − prox(x − ∇f(x)/L))·L.
+    name: which loss and regulariser; also a file of `fedatlas.objectives`.
     """
 
     min_max: ClassVar[bool] = False
@@ -99,50 +80,99 @@ class LinearObjective(_OverClients):
         "test_rmse",
     )
 
-    name: Literal["robust_regression", "logistic_nonconvex", "logistic_l2", "ridge_regression"]
+    name: str
     weight: float | None = Field(default=None, gt=0)
+    parameters: dict[str, float] = Field(default={}, exclude_if=lambda own: not own)
+    nonsmooth: Nonsmooth | None = Field(default=None, exclude_if=lambda own: own is None)
 
     @model_validator(mode="after")
-    def _weight_where_it_counts(self) -> Self:
+    def _keys_where_they_count(self) -> Self:
+        _require_kind(self)
+        if self.name not in _PARTS:
+            known = own_losses()[self.name].parameters
+            if unknown := sorted(self.parameters.keys() - known.keys()):
+                raise ValueError(
+                    f"'parameters' has {unknown[0]}, which {self.name} lacks; it has "
+                    f"{', '.join(known) or 'none'}"
+                )
+            return self
+        if self.parameters:
+            raise ValueError(f"{self.name} has no parameters: remove 'parameters'")
         if self.regulariser is Regulariser.NONE and self.weight is not None:
             raise ValueError(f"{self.name} has no regulariser: remove 'weight'")
         if self.regulariser is not Regulariser.NONE and self.weight is None:
             raise ValueError(f"{self.name} needs 'weight', the regularisation weight")
         return self
 
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Those of the objectives that are declared here."""
+        return tuple(_PARTS)
+
     @property
     def tasks(self) -> tuple[str, ...]:
         """What data sets suit it."""
-        return ("binary",) if self.loss.signs else ("binary", "regression")
+        own = {"signs": ("binary",), "counts": ("regression",)}
+        return own.get(self.loss.labels, ("binary", "regression"))
 
     @property
     def slug(self) -> str:
         """A file-name-safe name that no other objective has."""
-        own = self.name if self.weight is None else f"{self.name}-{self.weight!r}"
-        return own + self._weights_slug
+        told = [self.name, *([] if self.weight is None else [repr(self.weight)])]
+        told += [f"{key}-{value!r}" for key, value in sorted(self.parameters.items())]
+        if self.nonsmooth is not None:
+            told += [str(value) for value in self.nonsmooth.model_dump().values()]
+        return "-".join(told) + self._weights_slug
 
     @property
     def has_constants(self) -> bool:
-        """Whether theorems cover it: they are about clients that count equally."""
-        return self.client_weights == "equal"
+        """Whether theorems cover it: they are about smooth f and clients that count equally."""
+        smooth = self.name in _PARTS or own_losses()[self.name].has_curvature
+        return smooth and self.nonsmooth is None and self.client_weights == "equal"
 
     @property
-    def loss(self) -> Loss:
+    def on_gpus(self) -> bool:
+        """Whether GPUs compute it, too."""
+        return self.name in _PARTS and self.nonsmooth is None
+
+    @property
+    def code(self) -> tuple[str, ...]:
+        """Modules that it is computed by besides those that all runs have."""
+        return () if self.name in _PARTS else (own_losses()[self.name].module,)
+
+    @property
+    def loss(self) -> MarginLoss:
         """The loss of a margin."""
-        return _PARTS[self.name][0]
+        if self.name in _PARTS:
+            return _PARTS[self.name][0]
+        given = {**own_losses()[self.name].parameters, **self.parameters}
+        return OwnLinearLoss(self.name, tuple(given.items()))
 
     @property
     def regulariser(self) -> Regulariser:
         """The penalty on the parameters."""
-        return _PARTS[self.name][1]
+        if self.name in _PARTS:
+            return _PARTS[self.name][1]
+        if self.weight is None:
+            return Regulariser.NONE
+        return Regulariser[own_losses()[self.name].regulariser.upper()]
 
     @property
     def regularisation_weight(self) -> float:
         """The weight as a number: 0 without a regulariser."""
         return self.weight or 0.0
 
+    @property
+    def convexity(self) -> float | None:
+        """μ of every f_ij: the weight of an l2 regulariser of a convex loss, None of others."""
+        strong = self.regulariser is Regulariser.L2 and self.loss.convex
+        return self.regularisation_weight if strong else None
+
     def smoothness(self, largest_row_norm: float) -> float:
-        """Lipschitz constant of every ∇f_ij, given max ‖a_ij‖ (FedPAGE Assumption 2.1)."""
+        """Lipschitz constant of every ∇f_ij, given max ‖a_ij‖ (FedPAGE Assumption 2.1).
+
+        Infinite where a loss of one's own declares no curvature.
+        """
         of_regulariser = self.regulariser.curvature * self.regularisation_weight
         return self.loss.curvature * largest_row_norm**2 + of_regulariser
 
@@ -192,6 +222,16 @@ class AucObjective(Model):
             *(("primal_gradient_norm",) if self.stationarity else ()),
         )
 
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """The one there is."""
+        return ("auc_min_max",)
+
+    @property
+    def code(self) -> tuple[str, ...]:
+        """Modules that it is computed by besides those that all runs have."""
+        return (architecture_module(self.model),)
+
     @property
     def slug(self) -> str:
         """A file-name-safe name that no other objective has."""
@@ -211,6 +251,22 @@ class PredictionObjective(_OverClients):
     model: str
     hidden: int | None = Field(default=None, ge=1)
 
+    @model_validator(mode="after")
+    def _is_of_its_kind(self) -> Self:
+        _require_kind(self)
+        return self
+
+    @property
+    def code(self) -> tuple[str, ...]:
+        """Modules that it is computed by besides those that all runs have."""
+        own = () if self.name in self.names() else (own_losses()[self.name].module,)
+        return (architecture_module(self.model), *own)
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Those of the objectives that are declared here."""
+        return ()
+
     @property
     def slug(self) -> str:
         """A file-name-safe name that no other objective has."""
@@ -223,11 +279,12 @@ TOP = 5
 
 
 class ClassificationObjective(PredictionObjective):
-    """The mean cross-entropy of a network.
+    """The mean cross-entropy of a network, or another loss of classes.
 
     name: `cross_entropy` of a network with an output for each class; `binary_cross_entropy` of one
         whose single output is the logit of label +1 against −1. With the network `linear` they are
-        softmax and logistic regression.
+        softmax and logistic regression. Also a file of `fedatlas.objectives` whose labels are
+        classes, or signs.
 
     measurements: of agents they are those of their mean x̄ where nothing else is said;
         `test_accuracy_of_agents` is the mean over agents of each one's own,
@@ -236,12 +293,17 @@ class ClassificationObjective(PredictionObjective):
         AUROC, by logits, is left out of rows that are all of one class.
     """
 
-    name: Literal["cross_entropy", "binary_cross_entropy"]
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Those of the objectives that are declared here."""
+        return ("cross_entropy", "binary_cross_entropy")
 
     @property
     def is_binary(self) -> bool:
         """Whether the network has a single output."""
-        return self.name == "binary_cross_entropy"
+        if self.name in self.names():
+            return self.name == "binary_cross_entropy"
+        return own_losses()[self.name].labels == "signs"
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -265,7 +327,10 @@ class ClassificationObjective(PredictionObjective):
 
 
 class RegressionObjective(PredictionObjective):
-    """The mean of (h(a) − b)² of a network with one output h, for samples a with labels b."""
+    """The mean of (h(a) − b)² of a network with one output h, for samples a with labels b.
+
+    name: `squared_error`, or a file of `fedatlas.objectives` whose labels are numbers.
+    """
 
     tasks: ClassVar[tuple[str, ...]] = ("binary", "regression")
     measurements: ClassVar[tuple[str, ...]] = (
@@ -275,7 +340,10 @@ class RegressionObjective(PredictionObjective):
         "test_rmse",
     )
 
-    name: Literal["squared_error"]
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """The one that is declared here."""
+        return ("squared_error",)
 
 
 class PolyakObjective(Model):
@@ -298,6 +366,7 @@ class PolyakObjective(Model):
 
     min_max: ClassVar[bool] = False
     has_constants: ClassVar[bool] = True
+    code: ClassVar[tuple[str, ...]] = ()
     measurements: ClassVar[tuple[str, ...]] = ("objective", "gradient_norm", "disagreement")
     tasks: ClassVar[tuple[str, ...]] = ("synthetic_noise",)
 
@@ -310,6 +379,11 @@ class PolyakObjective(Model):
         if (self.name == "noisy_quadratic") != bool(self.curvatures):
             raise ValueError("'curvatures' goes with noisy_quadratic, and only with it")
         return self
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Both."""
+        return ("sine_square", "noisy_quadratic")
 
     @property
     def dimension(self) -> int:
@@ -325,11 +399,58 @@ class PolyakObjective(Model):
 #: Objectives of networks, which name one as their `model`.
 NetworkObjective: TypeAlias = AucObjective | PredictionObjective
 
+_CLASSES = (
+    LinearObjective,
+    AucObjective,
+    ClassificationObjective,
+    RegressionObjective,
+    PolyakObjective,
+)
+
+
+def objective_classes() -> dict[str, type[Model]]:
+    """The model of every objective, by its name: those declared here, and users' files.
+
+    FedatlasError names a file with the name of one that is declared here.
+    """
+    found: dict[str, type[Model]] = {name: each for each in _CLASSES for name in each.names()}
+    for name, own in own_losses().items():
+        if name in found:
+            raise FedatlasError(f"{own.file}: fedatlas has an objective '{name}': rename the file")
+        of_network = RegressionObjective if own.labels == "numbers" else ClassificationObjective
+        found[name] = LinearObjective if own.kind == "linear" else of_network
+    return found
+
+
+def _require_kind(objective: Any) -> None:
+    if not isinstance(objective, objective_classes().get(objective.name, type(None))):
+        raise ValueError(f"'{objective.name}' is no {type(objective).__name__}")
+
+
+def _named(value: Any) -> Any:
+    """Refuse a mapping whose name is none, as unions of known names do."""
+    if isinstance(value, Mapping):
+        if "name" not in value:
+            raise PydanticKnownError("union_tag_not_found", {"discriminator": "'name'"})
+        if value["name"] not in objective_classes():
+            told = {"tag": str(value["name"]), "expected_tags": ", ".join(objective_classes())}
+            raise PydanticKnownError("union_tag_invalid", {"discriminator": "'name'", **told})
+    elif not isinstance(value, Model):
+        raise PydanticKnownError("dict_type")
+    return value
+
+
+def _class_name(value: Any) -> str:
+    own = objective_classes()[value["name"]] if isinstance(value, Mapping) else type(value)
+    return own.__name__
+
+
 Objective: TypeAlias = Annotated[
-    LinearObjective
-    | AucObjective
-    | ClassificationObjective
-    | RegressionObjective
-    | PolyakObjective,
-    Field(discriminator="name"),
+    Annotated[LinearObjective, Tag("LinearObjective")]
+    | Annotated[AucObjective, Tag("AucObjective")]
+    | Annotated[ClassificationObjective, Tag("ClassificationObjective")]
+    | Annotated[RegressionObjective, Tag("RegressionObjective")]
+    | Annotated[PolyakObjective, Tag("PolyakObjective")],
+    Discriminator(_class_name),
+    BeforeValidator(_named),
 ]

@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 import numpy as np
 from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, model_validator
 
-from fedatlas.architectures import architecture_module
 from fedatlas.errors import FedatlasError
 from fedatlas.extensions import CODE, code_names
 from fedatlas.files import canonical_json, text_digest, write_text
@@ -21,7 +20,7 @@ from fedatlas.schema.federation import Federation, federation_of
 from fedatlas.schema.graphs import Graphs, weight_matrix
 from fedatlas.schema.models import Model, read_json, validated
 from fedatlas.schema.network_model import AnyNetworkModel, Backend
-from fedatlas.schema.objectives import NetworkObjective, Objective
+from fedatlas.schema.objectives import Objective
 from fedatlas.schema.partitions import HorizontalPartition, Partition
 from fedatlas.schema.quantities import Level
 
@@ -88,10 +87,12 @@ def agreeing(candidates: Sequence[Candidate], declared: Mapping[str, Any]) -> li
 class Optimum(Model):
     """What a solver found.
 
-    objective: f there. gradient_norm: ‖∇f‖ there. gap: an upper bound of f − f*, ‖∇f‖²/2μ for a
-    μ-strongly convex objective; None for others, where `objective` is that of the stationary point
-    which the solver reaches from w = 0. digest: SHA-256 of the rest in its file; None unless it was
-    read from a file, and of files of versions that wrote none, which are taken as they are.
+    objective: f there. gradient_norm: ‖∇f‖ there, with a term without a gradient the norm of a
+    subgradient. gap: an upper bound of f − f*, ‖∇f‖²/2μ for a μ-strongly convex objective, or what
+    a subgradient proves of a convex one; None for others, where `objective` is that of the
+    stationary point which the solver reaches from w = 0. digest: SHA-256 of the rest in its file;
+    None unless it was read from a file, and of files of versions that wrote none, which are taken
+    as they are.
     """
 
     objective: float
@@ -296,14 +297,12 @@ class RunSpec(Model):
         modules = ["fedatlas.training.loop", f"fedatlas.federations.{self.federation.name}"]
         if ":" not in self.algorithm:  # a notebook's, which no workflow trains
             modules.append(f"fedatlas.algorithms.{self.algorithm}")
-        if isinstance(self.objective, NetworkObjective):
-            modules.append(architecture_module(self.objective.model))
         named = [own.get("kind") for own in self.hyper_parameters.values() if isinstance(own, dict)]
         known = code_names("compressors")
         modules += [
             f"{CODE['compressors']}.{name}" for name in sorted({*known} & {*map(str, named)})
         ]
-        return tuple(modules)
+        return (*modules, *self.objective.code)
 
     def tuned(self, selection: Any) -> "RunSpec":
         """With the hyper-parameters that another experiment's selection record chose.

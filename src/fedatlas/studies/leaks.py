@@ -31,7 +31,8 @@ from fedatlas.federations.vertical.secure_sum import (
     two_trees,
 )
 from fedatlas.files import write_text
-from fedatlas.schema.objectives import LinearObjective, Loss
+from fedatlas.schema.losses import Loss, MarginLoss
+from fedatlas.schema.objectives import LinearObjective
 
 _TOLERANCE = 1e-9  # between 0/1 vectors: far above rounding, far below any true difference
 _RECOVERED = 1e-9  # a label within this of the truth is recovered
@@ -43,7 +44,7 @@ _FORM = "the form of the loss"
 _LABELS_ARE_SAFE = "Theorem 7: it is impossible to exactly infer the labels"
 
 
-def derivatives(loss: Loss, margins: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def derivatives(loss: MarginLoss, margins: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """ϑ = ∂loss/∂z, which a dominator sends; FedatlasError of a loss that no attack knows."""
     residuals = margins - labels
     if loss is Loss.SQUARE:
@@ -85,7 +86,7 @@ def scores_from_derivative(derivatives: np.ndarray) -> np.ndarray:
         return np.where(np.signbit(derivatives), 1, -1) * (np.log1p(-size) - np.log(size))
 
 
-def labels_at_zero(loss: Loss, derivatives: np.ndarray) -> np.ndarray:
+def labels_at_zero(loss: MarginLoss, derivatives: np.ndarray) -> np.ndarray:
     """Labels from ϑ at z = 0, which is where a model w = 0 starts.
 
     The robust loss has the same ϑ for y and 2/y; the one in [-√2, √2] is returned.
@@ -99,7 +100,7 @@ def labels_at_zero(loss: Loss, derivatives: np.ndarray) -> np.ndarray:
 
 
 def labels_from_first_snapshot(
-    loss: Loss, derivatives: np.ndarray, labels: np.ndarray
+    loss: MarginLoss, derivatives: np.ndarray, labels: np.ndarray
 ) -> tuple[float, float]:
     """Share of labels that ϑ at w = 0 tells within 1e-9, and the root mean square error of all.
 
@@ -159,7 +160,7 @@ def _score_finding(sent: np.ndarray, margins: np.ndarray) -> AttackResult:
     )
 
 
-def _snapshot_finding(loss: Loss, sent: np.ndarray, labels: np.ndarray) -> AttackResult:
+def _snapshot_finding(loss: MarginLoss, sent: np.ndarray, labels: np.ndarray) -> AttackResult:
     share, rmse = labels_from_first_snapshot(loss, sent, labels)
     either = " (y or 2/y if some exceed √2 in size)" if loss is Loss.ROBUST else ""
     return AttackResult(

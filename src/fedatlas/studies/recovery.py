@@ -50,8 +50,9 @@ from fedatlas.evaluation.tables import (
 from fedatlas.federations.vertical.secure_sum import Ring
 from fedatlas.federations.vertical.shards import PartyRows
 from fedatlas.files import write_text
+from fedatlas.schema.losses import Loss, Regulariser
 from fedatlas.schema.network_model import RealMasks, RingMasks
-from fedatlas.schema.objectives import LinearObjective, Loss, Regulariser
+from fedatlas.schema.objectives import LinearObjective
 from fedatlas.studies.leaks import derivatives, find_leaks, labels_at_zero
 
 _SAMPLES, _MOST_FEATURES = 128, 64

@@ -13,7 +13,8 @@ from fedatlas.arithmetic.objectives import average_smoothness, block_smoothness
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.shards import ClientSamples, TieredSamples
 from fedatlas.federations.vertical.shards import Features, PartyRows, PartySamples
-from fedatlas.schema.objectives import LinearObjective, Loss, Regulariser
+from fedatlas.schema.losses import Loss, Regulariser
+from fedatlas.schema.objectives import LinearObjective
 from fedatlas.training.solver import solve
 
 
@@ -141,7 +142,7 @@ def _of_clients(data: ClientSamples, objective: LinearObjective) -> Constants:
         gap=start - (optimum or 0.0),
         distance=distance,
         optimum=optimum,
-        convexity=_convexity(objective),
+        convexity=objective.convexity,
     )
 
 
@@ -164,7 +165,7 @@ def _of_parties(rows: PartyRows, objective: LinearObjective) -> PartyConstants:
         # g is ½ ‖w‖², or half of Σ w²/(1 + w²): the paper's λ/2 is our weight of the latter.
         regulariser_smoothness=0.0 if regulariser is Regulariser.NONE else 1.0,
         gradient_bound=_gradient_bound(rows, objective, start),
-        convexity=_convexity(objective),
+        convexity=objective.convexity,
         gap=start - (optimum or 0.0),
         optimum=optimum,
     )
@@ -204,15 +205,10 @@ def at_start(rows: PartyRows, objective: LinearObjective) -> tuple[float, float]
 
 def optimum_of(rows: PartyRows, objective: LinearObjective) -> tuple[float | None, float | None]:
     """‖x*‖ and f* of a convex objective."""
-    if objective.regulariser is not Regulariser.L2:
+    if objective.convexity is None:
         return None, None
     best, found = solve(rows, objective)
     return float(np.linalg.norm(best)), found.objective
-
-
-def _convexity(objective: LinearObjective) -> float | None:
-    """μ of an l2 regulariser, as a single loss may be flat."""
-    return objective.regularisation_weight if objective.regulariser is Regulariser.L2 else None
 
 
 def _largest_norms(rows: PartyRows) -> np.ndarray:

@@ -141,7 +141,7 @@ def _network(spec: RunSpec, shards: Path) -> dict[str, Any] | None:
     return {
         "name": objective.model,
         "hidden": getattr(objective, "hidden", None),
-        "outputs": len(labels) if objective.name == "cross_entropy" else 1,
+        "outputs": len(labels) if "multiclass" in objective.tasks else 1,
         "labels": labels,
         "definition": inspect.getsource(import_extension(architecture_module(objective.model))),
     }

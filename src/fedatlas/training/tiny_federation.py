@@ -107,8 +107,9 @@ class TinyFederation:
         if shape is not None:
             features = features.astype(np.float32)
         # Every client has both, as far as it has two samples.
+        tasks = self.spec.objective.tasks
         label = np.where(rows % 2, 1.0, -1.0)
-        if self.spec.objective.name == "cross_entropy":
+        if "multiclass" in tasks or tasks == ("regression",):  # classes, or counts
             label = (rows % 2).astype(np.float64)
         return Samples(rows, label, features), shape
 

@@ -15,15 +15,22 @@ from numba.extending import intrinsic
 from scipy import sparse
 
 from fedatlas.arithmetic.kernels.compilation import compiled, frozen
-from fedatlas.schema.objectives import LinearObjective, Loss, Regulariser
+from fedatlas.arithmetic.kernels.own_losses import DERIVATIVE, VALUE, address_of, own_loss
+from fedatlas.schema.losses import Loss, MarginLoss, Regulariser
+from fedatlas.schema.objectives import LinearObjective
 
 # Compiled code knows losses and regularisers by numbers.
-LOSS_CODES = {loss: code for code, loss in enumerate(Loss)}
+_LOSS_CODES = {loss: code for code, loss in enumerate(Loss)}
 REGULARISER_CODES = {regulariser: code for code, regulariser in enumerate(Regulariser)}
-ROBUST, LOGISTIC, SQUARE = (LOSS_CODES[x] for x in (Loss.ROBUST, Loss.LOGISTIC, Loss.SQUARE))
+ROBUST, LOGISTIC, SQUARE = (_LOSS_CODES[x] for x in (Loss.ROBUST, Loss.LOGISTIC, Loss.SQUARE))
 NONE, NONCONVEX, L2 = (
     REGULARISER_CODES[x] for x in (Regulariser.NONE, Regulariser.NONCONVEX, Regulariser.L2)
 )
+
+
+def loss_code(loss: MarginLoss) -> int:
+    """The number of a loss; of one of users' own, where its functions are in this process."""
+    return _LOSS_CODES[loss] if isinstance(loss, Loss) else address_of(loss)
 
 
 @compiled(inline="always")
@@ -37,7 +44,7 @@ def loss_value(loss, margin, label):
         return max(t, 0.0) + math.log1p(math.exp(-abs(t)))
     if loss == SQUARE:
         return (margin - label) ** 2
-    return math.nan
+    return own_loss(loss, VALUE, margin, label)
 
 
 @compiled(inline="always")
@@ -50,7 +57,7 @@ def loss_derivative(loss, margin, label):
         return -label / (1.0 + math.exp(min(label * margin, 700.0)))
     if loss == SQUARE:
         return 2.0 * (margin - label)
-    return math.nan
+    return own_loss(loss, DERIVATIVE, margin, label)
 
 
 @compiled(inline="always")
@@ -124,7 +131,7 @@ def prefetch_row(indptr, indices, values, row):
 # The same for torch's tensors, which bring their own operations along.
 
 
-def torch_loss(loss: Loss, margins: Any, labels: Any) -> Any:
+def torch_loss(loss: MarginLoss, margins: Any, labels: Any) -> Any:
     """Loss of each margin."""
     if loss is Loss.ROBUST:
         return (0.5 * (margins - labels) ** 2).log1p()
@@ -135,7 +142,7 @@ def torch_loss(loss: Loss, margins: Any, labels: Any) -> Any:
     return (margins - labels) ** 2
 
 
-def torch_slope(loss: Loss, margins: Any, labels: Any) -> Any:
+def torch_slope(loss: MarginLoss, margins: Any, labels: Any) -> Any:
     """Derivative of the loss with respect to each margin."""
     if loss is Loss.ROBUST:
         residuals = margins - labels
@@ -220,7 +227,7 @@ class LinearModel:
             frozen(np.ascontiguousarray(features)) if isinstance(features, np.ndarray) else features
         )
         self._label = frozen(label)
-        self._loss = LOSS_CODES[objective.loss]
+        self._loss = loss_code(objective.loss)
         self._penalty = (
             REGULARISER_CODES[objective.regulariser],
             objective.regularisation_weight,

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from functools import cached_property
-from typing import Any
+from math import inf
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedatlas.arithmetic.nonsmooth import nonsmooth_value, prox
 from fedatlas.arithmetic.objectives import average_smoothness, has_two_classes, quality
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.shards import ClientSamples, row_weights
+from fedatlas.schema.losses import Nonsmooth
 from fedatlas.schema.objectives import LinearObjective
+
+if TYPE_CHECKING:
+    from fedatlas.arithmetic.kernels.formulas import LinearModel
 
 
 class LinearProblem(HorizontalProblem):
@@ -30,7 +36,7 @@ class LinearProblem(HorizontalProblem):
         self._row_weights = row_weights(np.diff(data.offsets), objective.client_weights)
         row_norms = np.sqrt((data.samples.features**2).sum(axis=1))
         self.smoothness = objective.smoothness(float(row_norms.max(initial=0.0)))
-        self._rows_on_host = data.samples.features
+        self._rows_on_host, self._labels_on_host = data.samples.features, data.samples.label
 
     @cached_property
     def average_smoothness(self) -> float:
@@ -41,8 +47,33 @@ class LinearProblem(HorizontalProblem):
         """Zeros, (d,)."""
         return self.zeros()
 
+    def prox(self, v: Any, step: float) -> Any:
+        term = self.objective.nonsmooth
+        return v if term is None else prox(term, v, step)
+
     def measure(self, x: Any) -> dict[str, float]:
-        return self._measure_training(x) | self.test_quality(x)
+        measured = self._measure_training(x)
+        if self.objective.nonsmooth is not None:
+            measured |= self._measure_composite(self.numpy(x), self.objective.nonsmooth)
+        return measured | self.test_quality(x)
+
+    def _measure_composite(self, x: np.ndarray, term: Nonsmooth) -> dict[str, float]:
+        """f + ψ, and the norm of (x − prox(x − ∇f(x)/L))·L; without a known L, of a step of 1."""
+        value, gradient = self._model.value_and_gradient(x)
+        steepness = self.smoothness if 0 < self.smoothness < inf else 1.0
+        moved = x - prox(term, x - gradient / steepness, 1 / steepness)
+        return {
+            "objective": value + nonsmooth_value(term, x),
+            "gradient_norm": steepness * float(np.linalg.norm(moved)),
+        }
+
+    @cached_property
+    def _model(self) -> LinearModel:
+        """f over all rows."""
+        from fedatlas.arithmetic.kernels.formulas import LinearModel
+
+        rows = self._rows_on_host, self._labels_on_host
+        return LinearModel(*rows, self.objective, self._row_weights)
 
     @abstractmethod
     def _measure_training(self, x: Any) -> dict[str, float]: ...
@@ -52,4 +83,5 @@ class LinearProblem(HorizontalProblem):
         if self._test is None:
             return {}
         margins = self._test.features @ self.numpy(x)
-        return quality("test", margins, self._test.label, self.has_classes)
+        loss = self.objective.loss
+        return quality("test", margins, self._test.label, self.has_classes, loss)

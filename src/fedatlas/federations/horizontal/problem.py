@@ -175,6 +175,13 @@ class HorizontalProblem(ClientEngine):
             y = self.moved(y, y - step_size * direction, batch.at(step))
         return y
 
+    def prox(self, v: Any, step: float) -> Any:
+        """argmin_x ψ(x) + ‖x − v‖²/(2 step) of v (d,), or of every row (S, d).
+
+        ψ is the objective's `nonsmooth` term; without one this is v.
+        """
+        return v
+
     def steps_taken(self, batch: Minibatches) -> Any:
         """K where all clients take all steps, or else a column (S, 1) of each one's own K_i."""
         if batch.counts is None:

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from fedatlas.arithmetic.kernels.formulas import LOSS_CODES, LinearModel, loss_derivative
+from fedatlas.arithmetic.kernels.formulas import LinearModel, loss_code, loss_derivative
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.parties.messages import (
     HEADER_BYTES,
@@ -52,7 +52,8 @@ from fedatlas.federations.vertical.machines import InjectedTimes
 from fedatlas.federations.vertical.problem import UpdateRule
 from fedatlas.federations.vertical.secure_sum import PrivateMasks, place_in, two_trees
 from fedatlas.federations.vertical.shards import PartyRows
-from fedatlas.schema.objectives import LinearObjective, Regulariser
+from fedatlas.schema.losses import Regulariser
+from fedatlas.schema.objectives import LinearObjective
 
 
 def compile_kernels() -> None:
@@ -73,7 +74,7 @@ class OwnBlock:
 
     def __init__(self, rows: PartyRows, objective: LinearObjective) -> None:
         """rows: one block, with labels if the party is active."""
-        self._objective, self._loss = objective, LOSS_CODES[objective.loss]
+        self._objective, self._loss = objective, loss_code(objective.loss)
         self._model = LinearModel(rows.features, rows.label, objective)
         blocks, widths = kernel_blocks(rows)
         self._rows, self._labels = blocks[:-1], blocks.labels

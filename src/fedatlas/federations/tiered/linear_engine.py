@@ -60,10 +60,11 @@ class LinearSilos(TieredProblem):
         margins = self._whole.margins(x)
         value, gradient = self._whole.value_and_gradient(x, margins)
         measured = {"objective": value, "gradient_norm": float(np.linalg.norm(gradient))}
-        measured |= quality("train", margins, self._label, self._has_classes)
+        loss = self._objective.loss
+        measured |= quality("train", margins, self._label, self._has_classes, loss)
         if self._test is not None:
             features, label = self._test
-            measured |= quality("test", features @ x, label, self._has_classes)
+            measured |= quality("test", features @ x, label, self._has_classes, loss)
         return measured
 
 

@@ -39,8 +39,9 @@ from fedatlas.federations.vertical.machines import time_distributions_of, timing
 from fedatlas.federations.vertical.problem import BlockStep, PartyCounters, PartyProblem, UpdateRule
 from fedatlas.federations.vertical.secure_sum import Ring, two_trees
 from fedatlas.federations.vertical.shards import PartyRows
+from fedatlas.schema.losses import Regulariser
 from fedatlas.schema.network_model import NetworkModel, RealMasks, RingMasks
-from fedatlas.schema.objectives import LinearObjective, Regulariser
+from fedatlas.schema.objectives import LinearObjective
 
 log = logging.getLogger(__name__)
 

@@ -99,10 +99,11 @@ class PartyProblem(FederatedEngine):
         margins = self._model.margins(x)
         value, gradient = self._model.value_and_gradient(x, margins)
         measured = {"objective": value, "gradient_norm": float((gradient**2).sum() ** 0.5)}
-        measured |= quality("train", margins, self.rows.label, self._has_classes)
+        classes, loss = self._has_classes, self.objective.loss
+        measured |= quality("train", margins, self.rows.label, classes, loss)
         if self._test is not None:
             predicted = self._test.features @ x
-            measured |= quality("test", predicted, self._test.label, self._has_classes)
+            measured |= quality("test", predicted, self._test.label, classes, loss)
         return measured
 
 

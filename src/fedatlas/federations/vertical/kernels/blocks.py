@@ -24,9 +24,9 @@ from scipy import sparse
 
 from fedatlas.arithmetic.kernels.compilation import compiled, frozen
 from fedatlas.arithmetic.kernels.formulas import (
-    LOSS_CODES,
     NONCONVEX,
     REGULARISER_CODES,
+    loss_code,
     regulariser_derivative,
 )
 from fedatlas.errors import FedatlasError
@@ -34,7 +34,8 @@ from fedatlas.extensions import relative_path
 from fedatlas.federations.vertical.kernels import PLAIN, REFERENCE_CODES, TABLE, Blocks, Rule
 from fedatlas.federations.vertical.problem import UpdateRule
 from fedatlas.federations.vertical.shards import PartyRows
-from fedatlas.schema.objectives import LinearObjective, Regulariser
+from fedatlas.schema.losses import Regulariser
+from fedatlas.schema.objectives import LinearObjective
 
 
 def kernel_blocks(rows: PartyRows) -> tuple[Blocks, np.ndarray]:
@@ -80,7 +81,7 @@ def kernel_rule(rule: UpdateRule, objective: LinearObjective, *, is_sparse: bool
             "more: no such step converges; lower step_size"
         )
     return Rule(
-        LOSS_CODES[objective.loss],
+        loss_code(objective.loss),
         REGULARISER_CODES[objective.regulariser],
         weight,
         rule.step_size,
