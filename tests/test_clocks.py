@@ -17,6 +17,8 @@ from hypothesis import strategies as some
 import reference
 from experiment_files import config_folder
 from fedatlas.algorithms import build_algorithm
+from fedatlas.algorithms.diana import Diana
+from fedatlas.algorithms.ef21 import EF21
 from fedatlas.algorithms.fedasync import FedAsync, Hinge, Polynomial
 from fedatlas.algorithms.fedavg import FedAvg
 from fedatlas.algorithms.fedbuff import FedBuff
@@ -33,7 +35,7 @@ from fedatlas.schema.network_model import AnyNetworkModel, StarNetworkModel
 from fedatlas.training.loop import train
 from outside_project import open_project, whole_files
 from small_federations import TIMED, small, small_shards
-from test_methods import N, Run, engine_of, toy
+from test_methods import EVEN, N, Run, engine_of, toy
 from test_network_clients import Plain
 from test_network_clients import engine_of as network_of
 
@@ -158,8 +160,10 @@ def test_what_is_in_vain_is_spent_too():
     [
         Scaffold(clients_per_round=3, option="I", **STEPS),
         FedPage(clients_per_round=3, local_steps=3, global_step_size=0.1),
+        EF21(clients_per_round=3, compressor={"kind": "top_k", "k": 2}, step_size=0.1),
+        Diana(clients_per_round=3, compressor={"kind": "quantised", "levels": 2}, step_size=0.1),
     ],
-    ids=["scaffold", "fedpage"],
+    ids=["scaffold", "fedpage", "ef21", "diana"],
 )
 def test_without_limits_a_network_changes_no_number(method):
     """All answer: the same draws, and a time besides."""
@@ -170,7 +174,19 @@ def test_without_limits_a_network_changes_no_number(method):
     assert counted["simulated_time"] > 12 and counted.items() >= vars(plain.counters).items()
 
 
-@pytest.mark.parametrize("method", ["scaffold", "fedpage"])
+def test_compressed_answers_take_less_time():
+    seconds = []
+    for k in (1, 5):  # of five
+        network = EQUAL.model_copy(update={"bandwidth_up": 8.0, "latency": 0.0})
+        method = EF21(clients_per_round=3, compressor={"kind": "top_k", "k": k}, step_size=0.1)
+        run = Run(method, engine_of("compiled", toy(NAME, EVEN), NAME), network=network)
+        run.round()
+        seconds.append(run.counters.simulated_time)
+    # A number and its place in 64 + 3 bits, or five numbers; five gradients.
+    assert seconds == pytest.approx([67 / 64 + 0.05, 5 + 0.05])
+
+
+@pytest.mark.parametrize("method", ["scaffold", "fedpage", "ef21", "fedmid"])
 def test_where_nobody_answers_a_round_changes_nothing(method):
     network = EQUAL.model_copy(update={"deadline": 1e-3})
     run = Run(

@@ -65,7 +65,9 @@ class Diana(HorizontalAlgorithm):
     def round(
         self, state: State, problem: HorizontalProblem, network: StarNetwork, random: RoundRandom
     ) -> State:
-        clients = random.sample(problem.clients, self.clients_per_round)
+        up = self.compressor.part_sent(problem.dimension, problem.itemsize)
+        load = problem.load((self.batch_size, 1), up=up)
+        clients = network.participants(random, self.clients_per_round, load)
         (x,) = network.broadcast(state.x, to=clients)
         gradients = problem.gradient(x, problem.minibatches(random, clients, self.batch_size))
         h_i = state.client_h[clients]

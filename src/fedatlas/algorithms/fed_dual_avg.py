@@ -40,7 +40,8 @@ class FedDualAvg(LocalStepsAlgorithm):
         self, state: State, problem: HorizontalProblem, network: StarNetwork, random: RoundRandom
     ) -> State:
         """Average the duals that sampled clients reach."""
-        clients = random.sample(problem.clients, self.clients_per_round)
+        load = self.local_load(problem)
+        clients = network.participants(random, self.clients_per_round, load)
         (begin,) = network.broadcast(state.z, to=clients)
         batch = problem.minibatches(random, clients, self.batch_size, self.local_steps)
         z, passed = begin, self.effective_step_size * random.round

@@ -31,7 +31,10 @@ class FedMiD(LocalStepsAlgorithm):
         self, state: State, problem: HorizontalProblem, network: StarNetwork, random: RoundRandom
     ) -> State:
         """Average the progress of proximal local steps, and take a proximal step along it."""
-        clients = random.sample(problem.clients, self.clients_per_round)
+        load = self.local_load(problem)
+        clients = network.participants(random, self.clients_per_round, load)
+        if len(clients) == 0:
+            return state
         (x,) = network.broadcast(state.x, to=clients)
         batch = problem.minibatches(random, clients, self.batch_size, self.local_steps)
         y = x
