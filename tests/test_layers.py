@@ -15,7 +15,7 @@ LAYERS = (
     # Know nothing of the rest.
     {"plain_text", "markdown", "steps"},
     {"errors", "code", "extensions", "files", "interruption"},
-    {"architectures", "objectives"},  # networks and losses, by name
+    {"architectures", "objectives", "measurements"},  # networks, losses and quantities, by name
     {"schema"},  # what people write
     {"arithmetic"},  # losses, gradients and draws over samples
     {"compressors"},  # messages of fewer bits

@@ -107,7 +107,7 @@ def test_a_record_above_the_start_is_no_better_than_the_start():
     assert cost_to_reach(trace, "gradient_norm", "round", -0.5)[0] == pytest.approx(12.5)
 
 
-@given(pair=st.tuples(st.floats(0, 1), st.floats(0, 1)), measurement=st.sampled_from(LEVELS))
+@given(pair=st.tuples(st.floats(0, 1), st.floats(0, 1)), measurement=st.sampled_from(list(LEVELS)))
 def test_levels_are_in_the_order_of_what_is_better(pair, measurement):
     worse, better = sorted(pair, reverse=measurement not in LARGER_IS_BETTER)
     trace = make_trace([[1.0, 1.0]])
@@ -119,7 +119,7 @@ def test_levels_are_in_the_order_of_what_is_better(pair, measurement):
         assert levels[0] > levels[1]
 
 
-@given(target=st.floats(1e-4, 0.9999), measurement=st.sampled_from(LEVELS))
+@given(target=st.floats(1e-4, 0.9999), measurement=st.sampled_from(list(LEVELS)))
 def test_a_target_becomes_a_level_and_returns(target, measurement):
     assert value_at(measurement, log_target(measurement, target)) == pytest.approx(target, rel=1e-9)
 

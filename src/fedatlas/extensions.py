@@ -26,6 +26,7 @@ CODE = {
     "objectives": "fedatlas.objectives",
     "theorems": "fedatlas.theorems",
     "compressors": "fedatlas.compressors",
+    "measurements": "fedatlas.measurements",
 }
 
 _PACKAGE = Path(__file__).parent

@@ -58,6 +58,7 @@ def train(
     rounds: int,
     record_every: RecordEvery = 1,
     until: Mapping[str, float] | None = None,
+    measurements: Sequence[str] = (),
     seeds: int | Sequence[int] = 1,
     split: str = "train",
     optimum: bool = False,
@@ -72,7 +73,8 @@ def train(
     method: its name, or a class, which a rehearsal checks first (docs/adding/method.md).
     data: a data set's name, rows, or rows by split, such as {"train": …, "test": …}. A data set of
     raw files must have been prepared in `results`.
-    partition, objective, graphs, network, record_every, until: as experiments declare them.
+    partition, objective, graphs, network, record_every, until, measurements: as experiments declare
+    them.
     seeds: the seeds, or how many, from 0 on. split: of the data, to train on.
     optimum: whether f* is found and sub-optimality measured. device: cpu, cuda or auto.
     hyper_parameters: the method's.
@@ -111,6 +113,7 @@ def train(
         "paper": "ours", "title": name, "source": "ours", "dataset": dataset, "split": split,
         "partition": partition, "objective": objective, "rounds": rounds, "seeds": chosen,
         "record_every": record_every, "until": until or {}, "runs": {name: run},
+        "measurements": list(measurements),
         "figure": {"measurement": looked_at}, "selection": {"measurement": "objective"},
     }  # fmt: skip
     context = {"where": _WHERE, "inherited": {}}

@@ -43,6 +43,10 @@ class NetworkLoss(ABC):
     def losses(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Each sample's loss, (n,)."""
 
+    def right(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Whether each sample's class is predicted, (n,) bool; False where there are no classes."""
+        return torch.zeros(len(outputs), dtype=torch.bool)
+
     @abstractmethod
     def qualities(
         self, rows: str, outputs: torch.Tensor, targets: torch.Tensor
@@ -95,9 +99,12 @@ class Classification(NetworkLoss):
         """The target that outputs stand for, (n,)."""
         return outputs.argmax(-1)
 
+    def right(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return self.predictions(outputs) == targets
+
     def accuracy(self, outputs: torch.Tensor, targets: torch.Tensor) -> float:
         """The share of samples that are predicted right."""
-        return float((self.predictions(outputs) == targets).double().mean())
+        return float(self.right(outputs, targets).double().mean())
 
     def qualities(
         self, rows: str, outputs: torch.Tensor, targets: torch.Tensor

@@ -18,6 +18,21 @@ if TYPE_CHECKING:  # the workflow imports federations when it is parsed: keep li
     from fedatlas.federations.shards import ClientSamples
 
 
+class Predicted(NamedTuple):
+    """What a model makes of samples, for measurements; as numpy.
+
+    outputs: margins (n,) of a linear model, or (n, k) of a network. labels: (n,). right: (n,) bool,
+    whether the model predicts the label's class; all False where labels are no classes. offsets:
+    client i holds the rows offsets[i] to offsets[i + 1], (clients + 1,); of test rows, which nobody
+    holds, [0, n].
+    """
+
+    outputs: np.ndarray
+    labels: np.ndarray
+    right: np.ndarray
+    offsets: np.ndarray
+
+
 class FederatedEngine(ABC):
     """The arithmetic over all clients' samples, in numpy unless TorchArrays comes before it.
 

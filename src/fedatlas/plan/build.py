@@ -276,6 +276,7 @@ def _specification(name: str, experiment: Experiment, run_name: str, run: RunCon
         rounds=experiment.rounds_of(run_name),
         record_every=experiment.record_every_of(run_name),
         until=experiment.until if run.until is None else run.until,
+        measurements=experiment.measurements_of(run_name),
         seeds=(*experiment.seeds, *tuning_seeds),
         tuning_seeds=tuning_seeds,
     )

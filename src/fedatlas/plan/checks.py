@@ -18,7 +18,7 @@ from fedatlas.schema.papers import OURS
 from fedatlas.schema.partitions import (
     Partition,
 )
-from fedatlas.schema.quantities import declared_network
+from fedatlas.schema.quantities import declared_as, declared_network
 from fedatlas.schema.runs import RunSpec
 from fedatlas.shards.assignment import train_and_test_sizes
 from fedatlas.shards.columns import listed_blocks
@@ -143,6 +143,8 @@ def _why_not_counted(experiment: Experiment, run: str, cost: str) -> str:
         method = algorithm_class(experiment.runs[run].algorithm)
     except FedatlasError:  # which has its own place: where its runs are planned
         return ""
+    if declared := declared_as(cost):
+        return experiment.why_not(declared, run)
     on_graphs = method.federation.on_graphs
     federation = experiment.federation_of(run, on_graphs)
     reason = federation.why_not_counted(cost, experiment.network_of(run, on_graphs))

@@ -37,6 +37,7 @@ _OF_RUNS = (
     "rounds",
     "record_every",
     "until",
+    "measurements",
     "seeds",
     "tuning_seeds",
     "runs",

@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from fedatlas.schema.claims import Claim
+from fedatlas.schema.declared import Declared
 from fedatlas.schema.endings import Ending, Until, ending_of
 from fedatlas.schema.federation import Federation, federation_of
 from fedatlas.schema.figures import Figure
@@ -24,6 +25,7 @@ from fedatlas.schema.models import find_repeated, in_full
 from fedatlas.schema.network_model import AnyNetworkModel, NetworkModel, StarNetworkModel
 from fedatlas.schema.objectives import Objective, PolyakObjective
 from fedatlas.schema.partitions import Partition, VerticalPartition
+from fedatlas.schema.quantities import DeclaredName, declared_as
 from fedatlas.schema.runs import RecordEvery, RunConfig, Selection
 from fedatlas.schema.studies import OF_PREDICTORS, Studies
 
@@ -50,6 +52,8 @@ class Experiment(Studies):
     until: of these as well: what ends a run before `rounds`, in which case that is the most. A
         budget of a cost, such as {bytes: 5e7}: a run ends with the round that has spent it; a
         target, such as {test_accuracy: 0.9}: with the record that has reached it; or one of each.
+    measurements: names of files in `measurements`: what is recorded besides the usual numbers. What
+        claims, figure, selection and `until` look at is recorded anyway.
     runs: by name; verdicts, figures and targets name them so.
     selection: how points of grids are chosen. figure: what is drawn. claims: what is judged.
     """
@@ -70,6 +74,7 @@ class Experiment(Studies):
     rounds: PositiveInt
     record_every: RecordEvery
     until: Until = Field(default={})
+    measurements: tuple[DeclaredName, ...] = ()
     seeds: tuple[NonNegativeInt, ...] = Field(min_length=1)
     tuning_seeds: tuple[NonNegativeInt, ...] = ()
     point_seconds: PositiveFloat | None = None
@@ -175,6 +180,23 @@ class Experiment(Studies):
         declared = self.runs[run].until
         return ending_of(self.until if declared is None else declared)
 
+    def measurements_of(self, run: str) -> tuple[str, ...]:
+        """What files declare and a run records, costs among them, sorted."""
+        looked_at = set(self.measurements)
+        for _, named, measured, counted in self.looked_at():
+            looked_at |= {*measured, *counted} if run in named else set()
+        return tuple(
+            sorted(
+                name
+                for name in looked_at
+                if (one := declared_as(name)) and not self.why_not(one, run)
+            )
+        )
+
+    def why_not(self, declared: Declared, run: str) -> str:
+        """Why a run has not what a file declares; empty if it has."""
+        return declared.why_not(self.federation_of(run).name, self.runs[run].algorithm)
+
     def chooses(self, run: str) -> bool:
         """Whether a run has several points, of which one is chosen here."""
         declared = self.runs[run]
@@ -277,6 +299,12 @@ class Experiment(Studies):
                     raise ValueError(
                         f"{what} names the run '{run}'; runs are {', '.join(self.runs)}{own}"
                     )
+        for name in self.measurements:
+            declared = declared_as(name)
+            assert declared is not None  # as a `DeclaredName`
+            reasons = [self.why_not(declared, run) for run in self.runs]
+            if all(reasons):
+                raise ValueError(f"measurements: no run here has '{name}': {reasons[0]}")
         for run in self.runs:
             self._check_ending(run)
         for claim in self.claims:
@@ -376,7 +404,10 @@ class Experiment(Studies):
     def _check_measured(self, what: str, measurement: str, run: str) -> None:
         """The run must measure it, and must have test rows if it is measured on them."""
         known = self.federation_of(run).measures(self.objective_of(run))
-        if measurement not in known:
+        if declared := declared_as(measurement):
+            if why := self.why_not(declared, run):
+                raise ValueError(f"{what} looks at {measurement} of run '{run}': {why}")
+        elif measurement not in known:
             raise ValueError(
                 f"{what} looks at {measurement}, which run '{run}' does not measure: name one of "
                 f"{', '.join(known)}"

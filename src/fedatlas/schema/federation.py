@@ -20,7 +20,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.schema.models import only_subclass
 from fedatlas.schema.network_model import AnyNetworkModel, Backend, NetworkModel
 from fedatlas.schema.objectives import Objective
-from fedatlas.schema.quantities import COSTS, declared_network, link_latencies
+from fedatlas.schema.quantities import COSTS, declared_as, declared_network, link_latencies
 
 #: Gives the samples of each client of a partition's first silo, (clients,).
 Sizes: TypeAlias = Callable[[], np.ndarray]
@@ -139,6 +139,8 @@ class Federation(ABC):
 
         network: that of the run.
         """
+        if by_file := declared_as(cost):
+            return by_file.why_not(cls.name)
         counter = "hub_client_trips" if link_latencies(cost) is not None else cost
         if counter in cls.instead:
             return cls.instead[counter]

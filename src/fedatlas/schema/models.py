@@ -282,7 +282,7 @@ def validated(
         raise FedatlasError("\n".join(lines)) from None
 
 
-def only_subclass(module: ModuleType, base: type[M]) -> type[M]:
+def only_subclass(module: ModuleType, base: type[T]) -> type[T]:
     """The one subclass of `base` that a module defines; FedatlasError unless there is one."""
     found = subclasses(module, base)
     if len(found) != 1:
@@ -292,7 +292,7 @@ def only_subclass(module: ModuleType, base: type[M]) -> type[M]:
     return found[0]
 
 
-def subclasses(module: ModuleType, base: type[M]) -> list[type[M]]:
+def subclasses(module: ModuleType, base: type[T]) -> list[type[T]]:
     """The subclasses of `base` that a module defines; FedatlasError if there is none."""
     found = [
         member

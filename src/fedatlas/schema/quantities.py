@@ -7,27 +7,28 @@ import math
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from pydantic import AfterValidator
 
+from fedatlas.schema.declared import (
+    Counted,
+    Declared,
+    Measured,
+    Names,
+    Table,
+    declared_costs,
+    declared_measurements,
+    joined,
+)
 from fedatlas.schema.models import Model
 
 #: f* is known to this; a difference from it may be smaller, or negative, by rounding.
 OPTIMUM_ACCURACY = 1e-10
 
 
-class Measured(NamedTuple):
-    """One measurement; best: 0 or 1, None where neither less nor more is better."""
-
-    long_name: str
-    units: str = "1"
-    best: int | None = None
-    logarithmic: bool = False  # falls towards 0 over orders of magnitude
-
-
-#: Of the model, then of updates: everything that a trace measures.
-MEASUREMENTS = {
+# Of the model, then of updates: what traces measure without being asked.
+_USUAL_MEASUREMENTS = {
     "objective": Measured("objective f(x)", best=0),
     "gradient_norm": Measured("norm of the full gradient ‖∇f(x)‖", best=0, logarithmic=True),
     "suboptimality": Measured("sub-optimality f(x) − f*", best=0, logarithmic=True),
@@ -66,10 +67,12 @@ MEASUREMENTS = {
     "mask_error": Measured("largest rounding error left by masks in a sum so far"),
 }
 
+#: Everything that traces can measure, by name.
+MEASUREMENTS = Table(lambda: joined(_USUAL_MEASUREMENTS, declared_measurements()))
 #: Measurements that are best at 1; others are best at 0, if any value is best.
-LARGER_IS_BETTER = frozenset(name for name, one in MEASUREMENTS.items() if one.best == 1)
+LARGER_IS_BETTER = Names(MEASUREMENTS, lambda one: one.best == 1)
 #: Measurements with a best value. The logarithm of the distance to it tells how far a run got.
-LEVELS = tuple(name for name, one in MEASUREMENTS.items() if one.best is not None)
+LEVELS = Names(MEASUREMENTS, lambda one: one.best is not None)
 
 
 def _one_of(names: Collection[str]) -> AfterValidator:
@@ -86,7 +89,7 @@ Measurement = Annotated[str, _one_of(MEASUREMENTS)]
 #: One of `LEVELS`.
 Level = Annotated[str, _one_of(LEVELS)]
 #: One of `LARGER_IS_BETTER`.
-LargerIsBetter = Annotated[str, _one_of([name for name in LEVELS if name in LARGER_IS_BETTER])]
+LargerIsBetter = Annotated[str, _one_of(LARGER_IS_BETTER)]
 
 
 def check_target(model: Model, measurement: str, target: float | None) -> None:
@@ -117,22 +120,6 @@ def check_reachable(measurement: str, target: float) -> None:
         )
 
 
-class Counted(NamedTuple):
-    """What a trace counts; every one is a cost axis.
-
-    unit: what evidence calls so many of it. label: of figures' axes, the long name where it is
-    empty. ticks: unit of figures' ticks, such as 2.5k or 2.5MB; None for plain numbers.
-    choice: of lists from which readers choose a cost, where the label does not say enough.
-    """
-
-    long_name: str
-    units: str = "1"
-    unit: str = ""
-    label: str = ""
-    ticks: str | None = ""
-    choice: str = ""
-
-
 def _in_bytes(long_name: str, unit: str, label: str = "") -> Counted:
     return Counted(long_name, "byte", unit, label, "B")
 
@@ -141,8 +128,8 @@ def _in_seconds(long_name: str, unit: str, label: str = "", choice: str = "") ->
     return Counted(long_name, "s", unit, label, None, choice)
 
 
-#: What a run has spent by each record. A trace holds what its setting counts.
-COSTS = {
+# What runs have spent by each record. A trace holds what its setting counts.
+_USUAL_COSTS = {
     "round": Counted("communication rounds", unit="rounds"),
     "iteration": Counted(
         "sequential gradient steps",
@@ -214,6 +201,26 @@ COSTS = {
         "time spent in rounds in seconds",
     ),
 }
+#: Everything that traces can count, by name.
+COSTS = Table(lambda: joined(_USUAL_COSTS, declared_costs()))
+
+
+def declared_as(name: str) -> Declared | None:
+    """What the file of a measurement or cost says of runs; None of what needs no file."""
+    found = MEASUREMENTS.get(name) or COSTS.get(name)
+    return None if found is None else found.declared
+
+
+def _has_file(name: str) -> str:
+    if declared_as(name) is None:
+        known = [one for one in (*MEASUREMENTS, *COSTS) if declared_as(one)]
+        raise ValueError(f"must be a file of 'measurements': {', '.join(known)}")
+    return name
+
+
+#: A measurement or cost that a file declares.
+DeclaredName = Annotated[str, AfterValidator(_has_file)]
+
 #: Bytes of all kinds are one axis; "exchanges" are rounds, or updates of parties that never wait.
 BYTES = ("bytes_up", "bytes_down", "bytes_sent")
 #: Axes that a trace does not hold but its counts add up to.
@@ -226,7 +233,7 @@ SUMMED_COSTS = {
     "bytes": _in_bytes("bytes of all directions", "bytes", "bytes communicated"),
 }
 #: All cost axes by name.
-AXES = COSTS | SUMMED_COSTS
+AXES = Table(lambda: {**COSTS, **SUMMED_COSTS})
 _LETTERS_OF_AXIS = 42  # that fit along the width of a panel
 _NUMBER = r"([0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?)"
 _LATENCY = re.compile(rf"latency\( *{_NUMBER} *(?:, *{_NUMBER} *)?\)")

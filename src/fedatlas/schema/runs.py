@@ -186,6 +186,7 @@ class RunSpec(Model):
         hold them in a trial.
     tuned_in: experiment whose run of the same name gives the hyper-parameters that are not given.
     until: what ends it before its last round; see `RunConfig`.
+    measurements: those that files declare, costs among them, which it records.
     """
 
     paper: str
@@ -207,6 +208,7 @@ class RunSpec(Model):
     record_every: RecordEvery
     # Left out where nothing is declared: digests of earlier results stay as they are.
     until: Until = Field(default={}, exclude_if=lambda until: not until)
+    measurements: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
     seeds: tuple[NonNegativeInt, ...]
     tuning_seeds: tuple[NonNegativeInt, ...] = ()
 
@@ -302,6 +304,7 @@ class RunSpec(Model):
         modules += [
             f"{CODE['compressors']}.{name}" for name in sorted({*known} & {*map(str, named)})
         ]
+        modules += [f"fedatlas.measurements.{name}" for name in self.measurements]
         return (*modules, *self.objective.code)
 
     def tuned(self, selection: Any) -> "RunSpec":

@@ -14,12 +14,13 @@ import numpy as np
 import xarray as xr
 
 from fedatlas.files import canonical_json
+from fedatlas.schema.declared import Counted, Measured, Table
 from fedatlas.schema.quantities import COSTS, MEASUREMENTS
 from fedatlas.store.netcdf import read_netcdf, write_netcdf
 
 FORMAT = "fedatlas trace 1"
 #: What traces count and measure.
-NUMBERS = COSTS | MEASUREMENTS
+NUMBERS: Table[Counted | Measured] = Table(lambda: {**COSTS, **MEASUREMENTS})
 
 
 def about(long_name: str, units: str = "1") -> dict[str, str]:
@@ -35,7 +36,7 @@ def build_trace(
 ) -> xr.Dataset:
     """Assemble a trace from arrays or variables (seeds, records) and the outcome of each seed."""
     columns = {
-        name: (("seed", "record"), values, about(NUMBERS[name].long_name, NUMBERS[name].units))
+        name: (("seed", "record"), values, _about(name, values))
         for name, values in variables.items()
     }
     records = np.arange(next(iter(variables.values())).shape[1])
@@ -50,6 +51,13 @@ def build_trace(
         },
         attrs={"format": FORMAT, **attributes},
     )
+
+
+def _about(name: str, values: Any) -> dict[str, str]:
+    """What is said of a number; a file tells of what a project declares that is not open here."""
+    if name in NUMBERS:
+        return about(NUMBERS[name].long_name, NUMBERS[name].units)
+    return {key: str(values.attrs[key]) for key in ("long_name", "units")}
 
 
 def judged(trace: xr.Dataset) -> xr.Dataset:

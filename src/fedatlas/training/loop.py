@@ -19,6 +19,8 @@ from fedatlas.code import code_digest
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.context import FederationContext, SeedRun
 from fedatlas.files import canonical_json, require_writable
+from fedatlas.measurements import Cost, Measurement
+from fedatlas.schema.declared import quantity_class
 from fedatlas.schema.endings import spent
 from fedatlas.schema.runs import RunSpec, record_schedule
 from fedatlas.store.trace import build_trace, values_digest, write_trace
@@ -140,6 +142,9 @@ class _Run:
         self.files = SeedFiles(policy, context, spec, self.algorithm, self.code, optima)
         self.schedule = record_schedule(spec.rounds, spec.record_every)
         self.ending = spec.ending
+        declared = {name: quantity_class(name)() for name in spec.measurements}
+        self.own = {name: one for name, one in declared.items() if isinstance(one, Measurement)}
+        self.own_costs = {name: one for name, one in declared.items() if isinstance(one, Cost)}
         self.privacy = context.privacy(self.algorithm, spec.rounds)
         for warning in self.privacy.warnings:
             log.warning("%s: %s", spec.name, warning)
@@ -239,10 +244,10 @@ class _Run:
             log.warning("%s: %s", self.spec.name, warning)
         random = self.context.random(seed)
         state = self.algorithm.start(problem, network, run.x0)
-        spent = [self._counted(run, 0, 0.0)]
+        counted = [self._counted(run, state, 0, 0.0)]
         for round_number in range(2):
             state = self.algorithm.round(state, problem, network, random.at(round_number))
-            spent.append(self._counted(run, round_number + 1, 0.0))
+            counted.append(self._counted(run, state, round_number + 1, 0.0))
             point = self.algorithm.point(state, network)
             given, expected = (_shapes(value) for value in (point, run.x0))
             if given != expected:
@@ -250,7 +255,7 @@ class _Run:
                     f"{self.spec.name}: {type(self.algorithm).__name__}.point must have the shape "
                     f"of the start, {expected}; it gave {type(point).__name__} of shape {given}"
                 )
-        self._tell_rounds(spent)
+        self._tell_rounds(counted)
         return warnings
 
     def _tell_rounds(self, counted: Sequence[Mapping[str, float]]) -> None:
@@ -317,7 +322,7 @@ class _Run:
             if not self.ending.cost:
                 return False
             now = wall_time + time.perf_counter() - began
-            return self.ending.has_spent(self._counted(run, done, now))
+            return self.ending.has_spent(self._counted(run, state, done, now))
 
         result.status, ended_by = "ok", ""
         for record in range(first_record, len(self.schedule)):
@@ -343,7 +348,8 @@ class _Run:
             progress.advance_to(done)
             found = None
             if finite or record == 0:
-                found = self._measured(seed, result, run, point, done, wall_time)
+                counted = self._counted(run, state, done, wall_time)
+                found = self._measured(seed, result, run, point, counted)
             if found is None:
                 result.status = "diverged"
                 break
@@ -368,13 +374,17 @@ class _Run:
             result.variables = own
             result.made["ended_by"] = "" if result.status == "diverged" else ended_by or "rounds"
 
-    def _counted(self, run: SeedRun, done: int, wall_time: float) -> dict[str, float]:
+    def _counted(self, run: SeedRun, state: Any, done: int, wall_time: float) -> dict[str, float]:
         """What a seed has spent after so many rounds."""
-        return {
+        counted = {
             "round": float(done),
             "epoch": run.counters.gradient_evaluations / run.problem.samples,
             "wall_time": wall_time,
             **self.algorithm.counted(run.counters),
+        }
+        return counted | {
+            name: _number(name, done, uncounted(run, one.spent, counted, run.problem, state))
+            for name, one in self.own_costs.items()
         }
 
     def _measured(
@@ -383,21 +393,45 @@ class _Run:
         result: SeedResult,
         run: SeedRun,
         point: Any,
-        done: int,
-        wall_time: float,
+        counted: Mapping[str, float],
     ) -> dict[str, float] | None:
-        """A record after so many rounds; None if the seed has diverged."""
+        """A record, with what was counted until then; None if the seed has diverged."""
         began = time.perf_counter()
         measured = run.problem.measure(point)
-        self._measuring += time.perf_counter() - began
         if self.optima:
             measured["suboptimality"] = measured["objective"] - self.optima[seed]
-        first = result.variables["objective"][0] if done else measured["objective"]
+        first = result.variables["objective"][0] if counted["round"] else measured["objective"]
         limit = DIVERGENCE_FACTOR * max(1.0, first)
         finite = np.isfinite([measured.get(name, 0.0) for name in ("objective", "gradient_norm")])
         if not finite.all() or measured["objective"] > limit:
             return None
-        return self._counted(run, done, wall_time) | measured
+        for name, one in self.own.items():
+            found = uncounted(run, one.measure, run.problem, point)
+            measured[name] = _number(name, int(counted["round"]), found)
+        self._measuring += time.perf_counter() - began
+        return {**counted, **measured}
+
+
+def uncounted(run: SeedRun, function: Callable[..., Any], *given: Any) -> Any:
+    """What a function gives, whose questions to the problem cost the run nothing."""
+    before = dict(vars(run.counters))
+    found = function(*given)
+    vars(run.counters).update(before)
+    return found
+
+
+def _number(name: str, done: int, found: Any) -> float:
+    """What a file of measurements gives; FedatlasError unless it is a finite number."""
+    try:
+        value = float(found)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not math.isfinite(value):
+        raise FedatlasError(
+            f"measurements/{name}.py: gives {str(found)[:80]} after round {done}: give a finite "
+            "number"
+        )
+    return value
 
 
 def _together(results: Sequence[SeedResult], name: str) -> np.ndarray:

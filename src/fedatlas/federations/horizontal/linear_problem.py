@@ -11,7 +11,8 @@ import numpy as np
 
 from fedatlas.arithmetic.nonsmooth import nonsmooth_value, prox
 from fedatlas.arithmetic.objectives import average_smoothness, has_two_classes, quality
-from fedatlas.federations.horizontal.problem import HorizontalProblem
+from fedatlas.federations.horizontal.problem import HorizontalProblem, Rows
+from fedatlas.federations.parts import Predicted
 from fedatlas.federations.shards import ClientSamples, row_weights
 from fedatlas.schema.losses import Nonsmooth
 from fedatlas.schema.objectives import LinearObjective
@@ -74,6 +75,15 @@ class LinearProblem(HorizontalProblem):
 
         rows = self._rows_on_host, self._labels_on_host
         return LinearModel(*rows, self.objective, self._row_weights)
+
+    def predicted(self, x: Any, rows: Rows = "train") -> Predicted:
+        offsets, features, labels = self._offsets, self._rows_on_host, self._labels_on_host
+        if rows == "test":
+            kept = self._kept(self._test)
+            offsets, features, labels = np.array([0, len(kept)]), kept.features, kept.label
+        margins = features @ self.numpy(x)
+        right = ((margins > 0) == (labels > 0)) & self.has_classes
+        return Predicted(margins, labels, right, offsets)
 
     @abstractmethod
     def _measure_training(self, x: Any) -> dict[str, float]: ...

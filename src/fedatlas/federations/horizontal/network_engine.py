@@ -1,9 +1,11 @@
 """Clients around a server that train a network, float32, on any device."""
 
+import numpy as np
 import torch
 
 from fedatlas.arithmetic.minibatches import Minibatches
-from fedatlas.federations.horizontal.problem import HorizontalProblem
+from fedatlas.federations.horizontal.problem import HorizontalProblem, Rows
+from fedatlas.federations.parts import Predicted
 from fedatlas.federations.shards import ClientSamples
 from fedatlas.federations.torch_networks import PredictingNetwork
 from fedatlas.schema.objectives import PredictionObjective
@@ -44,6 +46,17 @@ class NetworkEngine(PredictingNetwork, HorizontalProblem):
             own = batch.of_clients(clients)
             gradients[clients] = self._minibatch_gradients(points[clients], own)
         return gradients
+
+    def predicted(self, x: torch.Tensor, rows: Rows = "train") -> Predicted:
+        offsets, samples, targets = self._offsets, self._train, self._targets
+        if rows == "test":
+            samples, targets = self._kept(self._test), self._test_targets
+            offsets = np.array([0, len(samples)])
+        outputs = self._outputs(x, samples)
+        right = self._loss.right(outputs, targets)
+        return Predicted(
+            *(self.numpy(outputs), self.numpy(samples.label), self.numpy(right)), offsets
+        )
 
     def measure(self, x: torch.Tensor) -> dict[str, float]:
         def slopes(outputs: torch.Tensor, part: slice) -> torch.Tensor:

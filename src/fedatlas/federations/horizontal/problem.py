@@ -14,18 +14,24 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
 from fedatlas.arithmetic.client_rows import ChunkedRows, ClientRows, rows_of
 from fedatlas.arithmetic.minibatches import Minibatches, draw_epochs
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.federations.parts import ClientEngine, Counters, Load
+from fedatlas.errors import FedatlasError
+from fedatlas.federations.parts import ClientEngine, Counters, Load, Predicted
 from fedatlas.schema.objectives import ClientWeights
 
 if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep libraries out of that
     from fedatlas.federations.shards import ClientSamples
+
+
+#: Whose samples.
+Rows: TypeAlias = Literal["train", "test"]
+Test = TypeVar("Test")
 
 
 class HorizontalProblem(ClientEngine):
@@ -86,6 +92,20 @@ class HorizontalProblem(ClientEngine):
             ]
             self._loads[key] = Load(np.sum(each, axis=0), down * model, up * model)
         return self._loads[key]
+
+    @abstractmethod
+    def predicted(self, x: Any, rows: Rows = "train") -> Predicted:
+        """What x makes of all training samples, client by client, or of test rows; not counted.
+
+        FedatlasError if there are no test rows.
+        """
+
+    @staticmethod
+    def _kept(test: Test | None) -> Test:
+        """The test samples; FedatlasError if there are none."""
+        if test is None:
+            raise FedatlasError("no test rows are kept: give the partition a 'test'")
+        return test
 
     @abstractmethod
     def zeros(self, *shape: int) -> Any:

@@ -1,0 +1,182 @@
+"""Measurements and costs that files declare, of a project and of the package."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import fedatlas
+from experiment_files import BASE, load
+from fedatlas.errors import FedatlasError
+from fedatlas.federations.context import FederationContext
+from fedatlas.federations.parts import Predicted
+from fedatlas.schema.declared import quantity_class
+from fedatlas.schema.partitions import HorizontalPartition
+from fedatlas.schema.quantities import AXES, COSTS, LARGER_IS_BETTER, LEVELS, MEASUREMENTS
+from fedatlas.store.experiment import (
+    Experiment,
+    ExperimentHeading,
+    StoredPoint,
+    join_traces,
+    write_experiment,
+)
+from fedatlas.store.table import NUMBERS
+from fedatlas.training.loop import train
+from outside_project import open_project, whole_files
+from small_federations import NORMALISATION, images, share_out, small, small_shards
+
+CLIENTS = [f"client_accuracy_{of}" for of in ("mean", "worst", "decile", "spread")]
+STAR = {
+    "rounds": 20, "record_every": 10, "seeds": 2,
+    "partition": {"kind": "horizontal", "clients": 20, "samples": 560},
+    "objective": {"name": "logistic_l2", "weight": 1e-3},
+    "clients_per_round": 5, "local_steps": 5, "batch_size": 4, "local_step_size": 0.1,
+}  # fmt: skip
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    return open_project(tmp_path / "lab", whole_files("adding/measurement"), monkeypatch)
+
+
+def test_accuracies_by_client_are_those_of_a_loop_over_clients():
+    random = np.random.default_rng(0)
+    sizes = np.array([3, 0, 1, 40, 7, 0])  # clients without samples have no accuracy
+    right = random.random(sizes.sum()) < 0.6
+    offsets = np.append(0, np.cumsum(sizes))
+    predicted = Predicted(np.zeros(len(right)), np.zeros(len(right)), right, offsets)
+    problem = SimpleNamespace(predicted=lambda point: predicted)
+    own = [part.mean() for part in np.split(right, offsets[1:-1]) if len(part)]
+    assert len(own) == 4
+    expected = [np.mean(own), min(own), np.quantile(own, 0.1), np.std(own)]
+    found = [quantity_class(name)().measure(problem, None) for name in CLIENTS]
+    assert found == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("network", [False, True])
+def test_what_a_model_predicts_has_the_accuracies_that_are_measured(tmp_path, network):
+    if network:
+        partition = HorizontalPartition(clients=6, test=0.2, assignment="shuffled")
+        objective = {"name": "cross_entropy", "model": "linear"}
+        shards = share_out(tmp_path, partition, images(), (1, 8, 8), normalisation=NORMALISATION)
+    else:
+        partition, objective = HorizontalPartition(clients=12), small("fedavg").objective
+        shards = small_shards(tmp_path, "fedavg")
+    changes = {"partition": partition, "objective": objective, "measurements": CLIENTS}
+    spec, points = small("fedavg", **changes), []
+    trace = train(spec, shards, tmp_path / "trace.nc", keep=points.append)
+    context = FederationContext(spec, shards, "cpu")
+    for seed, point, place in zip(spec.seeds, points, (0, 1), strict=True):
+        problem = context.seed_run(seed).problem
+        for rows in ("train", "test") if network else ("train",):
+            found = problem.predicted(point, rows)
+            accuracy = trace[f"{rows}_accuracy"].to_numpy()[place, -1]
+            assert found.right.mean() == pytest.approx(accuracy)
+            assert len(found.labels) == found.offsets[-1] == len(found.outputs)
+        if not network:
+            with pytest.raises(FedatlasError, match="no test rows are kept"):
+                problem.predicted(point, "test")
+    for name in CLIENTS:
+        assert trace[name].attrs["long_name"].startswith("accuracy on a client's training samples")
+
+
+def test_files_of_a_project_are_measurements_and_costs_like_any_other(project, tmp_path):
+    assert {"client_loss_worst", *CLIENTS} <= set(LEVELS) & set(MEASUREMENTS)
+    assert "client_loss_worst" not in LARGER_IS_BETTER
+    assert "client_accuracy_worst" in LARGER_IS_BETTER
+    assert {"joules"} <= set(COSTS) & set(AXES) & set(NUMBERS)
+    asked = ["client_loss_worst", "joules"]
+    trace = fedatlas.train("fedavg", "breast-cancer", measurements=asked, **STAR)
+    usual = fedatlas.train("fedavg", "breast-cancer", **STAR)
+    assert "measurements" not in usual.attrs["specification"]
+    assert set(trace.variables) - set(usual.variables) == set(asked)
+    for name in set(usual.variables) - {"wall_time"}:  # nothing that is asked is counted
+        np.testing.assert_array_equal(trace[name], usual[name])
+    joules = 1e-6 * trace["gradient_evaluations"] + 2e-6 * (trace["bytes_up"] + trace["bytes_down"])
+    np.testing.assert_allclose(trace["joules"], joules, rtol=1e-15)
+    assert "joules" in trace.coords and trace["joules"].attrs["units"] == "J"
+    assert (trace["client_loss_worst"] >= trace["objective"] - 1e-3).all()
+    ended = fedatlas.train(
+        "fedavg", "breast-cancer", until={"joules": 0.02, "client_loss_worst": 1e-4}, **STAR
+    )
+    assert json.loads(ended.attrs["ended_by"]) == {"0": "joules", "1": "joules"}
+    spec = json.loads(trace.attrs["specification"])
+    assert spec["measurements"] == asked
+
+    heading = ExperimentHeading(
+        paper="ours", experiment="e", title="t", source="s", notes="", dataset="breast-cancer"
+    )
+    path = tmp_path / "traces.nc"
+    write_experiment(join_traces(heading, [StoredPoint(trace, "t", True)]), path)
+    read = Experiment(path).trace("fedavg", "only")
+    np.testing.assert_array_equal(read["joules"], trace["joules"])
+    np.testing.assert_array_equal(read["client_loss_worst"], trace["client_loss_worst"])
+
+
+def test_an_experiment_records_what_it_looks_at_and_lists(project, tmp_path):
+    content = BASE | {
+        "measurements": ["client_accuracy_worst"],
+        "figure": {"measurement": "client_loss_worst", "costs": ["joules"]},
+        "until": {"client_accuracy_mean": 0.9},
+    }
+    (experiment,) = load(tmp_path, one=content).values()
+    expected = ("client_accuracy_mean", "client_accuracy_worst", "client_loss_worst", "joules")
+    assert experiment.measurements_of("one") == expected
+
+
+AGENTS = {"graphs": {"states": {"kind": "ring", "weights": "metropolis"}}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"measurements": ["objective"]}, "must be a file of 'measurements': client_accuracy_dec"),
+        (AGENTS | {"measurements": ["joules"]}, "no run here has 'joules': measurements/joules.py"),
+        (AGENTS | {"figure": {"measurement": "client_loss_worst"}}, "is for the federations horiz"),
+    ],
+)
+def test_what_no_run_has_is_refused(project, tmp_path, changes, message):
+    with pytest.raises(FedatlasError, match=message):
+        load(tmp_path, one=BASE | changes)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("class A(Measurement):\n    title = 'a'\n", "a.py: A must define measure"),
+        ("class A(Cost):\n    def spent(self, *_): return 1\n", "a.py: A must define title"),
+        ("class A(Measurement:\n", r"a.py, line 2"),
+        ("", "a.py: must define a subclass of Quantity"),
+    ],
+)
+def test_a_file_that_declares_nothing_sound_is_named(tmp_path, monkeypatch, text, message):
+    head = "from fedatlas.measurements import Cost, Measurement\n"
+    open_project(tmp_path / "lab", {"measurements/a.py": head + text}, monkeypatch)
+    with pytest.raises(FedatlasError, match=message):
+        load(tmp_path, one=BASE)
+
+
+OF_ONE = """
+from fedatlas.measurements import Measurement
+
+class A(Measurement):
+    title = "a"
+
+    def measure(self, problem, point):
+        return {}
+"""
+
+
+def test_what_is_no_finite_number_is_named_with_its_round(tmp_path, monkeypatch):
+    text = OF_ONE.format("float('nan') if point.any() else 1")
+    open_project(tmp_path / "lab", {"measurements/a.py": text}, monkeypatch)
+    with pytest.raises(FedatlasError, match=r"measurements/a.py: gives nan after round 10"):
+        fedatlas.train("fedavg", "breast-cancer", measurements=["a"], **STAR)
+
+
+def test_a_file_cannot_have_the_name_of_what_all_runs_have(tmp_path, monkeypatch):
+    files = {"measurements/objective.py": OF_ONE.format(1)}
+    open_project(tmp_path / "lab", files, monkeypatch)
+    with pytest.raises(FedatlasError, match=r"objective.py: fedatlas records 'objective' of its"):
+        load(tmp_path, one=BASE)
