@@ -38,7 +38,7 @@ def train_until_killed(
 
 def files_of(policy: SeedPolicy) -> list[Path]:
     """The files of seeds, results and checkpoints; not those that are being written."""
-    return sorted(policy.folder.rglob("[!.]*.npz"))
+    return sorted(policy.folder.glob("*/[!.]*.npz"))
 
 
 def killed_and_resumed(

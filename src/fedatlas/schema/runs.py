@@ -294,6 +294,11 @@ class RunSpec(Model):
         return kept | {"seed": seed, "partition": self.partition.of_seed(seed).slug}
 
     @property
+    def of_any_length(self) -> "RunSpec":
+        """The run without what says how long it trains and where it is recorded."""
+        return self.model_copy(update={"rounds": 1, "record_every": 1, "until": {}})
+
+    @property
     def code(self) -> tuple[str, ...]:
         """The modules whose import closure decides what the run computes."""
         modules = ["fedatlas.training.loop", f"fedatlas.federations.{self.federation.name}"]

@@ -24,6 +24,7 @@ from fedatlas.schema.declared import quantity_class
 from fedatlas.schema.endings import spent
 from fedatlas.schema.runs import RunSpec, record_schedule
 from fedatlas.store.trace import build_trace, values_digest, write_trace
+from fedatlas.training.last_states import LastStates
 from fedatlas.training.seeds import (
     Position,
     SeedFiles,
@@ -140,6 +141,7 @@ class _Run:
         self.spec, self.context, self.optima, self.keep = spec, context, optima, keep
         self.algorithm, self.code = build_algorithm(spec), code_digest(*spec.code)
         self.files = SeedFiles(policy, context, spec, self.algorithm, self.code, optima)
+        self.last = LastStates(policy.folder, self.files.courses) if policy else None
         self.schedule = record_schedule(spec.rounds, spec.record_every)
         self.ending = spec.ending
         declared = {name: quantity_class(name)() for name in spec.measurements}
@@ -304,6 +306,10 @@ class _Run:
         random = self.context.random(seed)
         state = self.algorithm.start(problem, network, run.x0)
         first_record, done, wall_time = 0, 0, 0.0
+        if resumed is None and self.last is not None:
+            shorter = self.last.find(seed, self.schedule, self.ending)
+            if shorter is not None:
+                result.variables, resumed = shorter[0].variables, shorter[1]
         if resumed is not None:
             log.info("%s: resuming seed %d after round %d", self.spec.name, seed, resumed.round)
             first_record, done, wall_time = resumed.record, resumed.round, resumed.wall_time
@@ -312,11 +318,10 @@ class _Run:
             # Only now: the start has counted, too.
             vars(run.counters).update(resumed.counters)
 
-        def save(record: int) -> None:
+        def position(record: int) -> Position:
             frozen = state_arrays(state, self.context.engine.numpy)
             counted = asdict(run.counters)
-            now = Position(record, done, wall_time, counted, random.drawn, frozen)
-            self.files.save(seed, result, now)
+            return Position(record, done, wall_time, counted, random.drawn, frozen)
 
         def is_spent() -> bool:
             if not self.ending.cost:
@@ -324,7 +329,7 @@ class _Run:
             now = wall_time + time.perf_counter() - began
             return self.ending.has_spent(self._counted(run, state, done, now))
 
-        result.status, ended_by = "ok", ""
+        result.status, ended_by, record = "ok", "", first_record - 1
         for record in range(first_record, len(self.schedule)):
             until = int(self.schedule[record])
             began = time.perf_counter()
@@ -338,7 +343,7 @@ class _Run:
                         break
                     if done < until and self.files.is_due:  # a record may take hours
                         wall_time += time.perf_counter() - began
-                        save(record)
+                        self.files.save(seed, result, position(record))
                         began = time.perf_counter()
             point = self.algorithm.point(state, network)
             # Waits for the device, too.
@@ -362,16 +367,19 @@ class _Run:
             if ended_by:
                 break
             if self.files.is_due:
-                save(record + 1)
+                self.files.save(seed, result, position(record + 1))
         if self.keep is not None and result.status == "ok":
             # Not `point`: a checkpoint may stand behind the last record.
             self.keep(self.algorithm.point(state, network))
+        if self.spec.until:  # it has ended before others, perhaps
+            own = {name: values[: record + 1] for name, values in result.variables.items()}
+            result.variables = own
+        if self.last is not None:
+            self.last.keep(seed, result, position(record + 1))
         draws_by_seed = self.spec.federation.draws_by_seed or self.spec.network is not None
         drawn = random.drawn or draws_by_seed
         result.made = {"start": "" if drawn else self._start(seed)}
         if self.spec.until:
-            own = {name: values[: record + 1] for name, values in result.variables.items()}
-            result.variables = own
             result.made["ended_by"] = "" if result.status == "diverged" else ended_by or "rounds"
 
     def _counted(self, run: SeedRun, state: Any, done: int, wall_time: float) -> dict[str, float]:

@@ -191,6 +191,26 @@ class Position:
     state: dict[str, np.ndarray]
 
 
+def packed(
+    result: SeedResult, position: Position | None
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Header and arrays of a seed's file: a result, or, with a position, where a seed stands."""
+    arrays = {f"variable/{name}": values for name, values in result.variables.items()}
+    if position is None:
+        return {FINISHED: result.status, "made": result.made}, arrays
+    arrays |= {f"state/{name}": values for name, values in position.state.items()}
+    return {name: getattr(position, name) for name in _IN_HEADER}, arrays
+
+
+def unpacked(
+    header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+) -> tuple[SeedResult, Position]:
+    """The records and the position in the file of a seed that stands somewhere."""
+    position = {name: header[name] for name in _IN_HEADER}
+    records = SeedResult(_within("variable/", arrays))
+    return records, Position(**position, state=_within("state/", arrays))
+
+
 def seed_identity(
     spec: RunSpec,
     seed: int,
@@ -267,14 +287,20 @@ class SeedFiles:
         self.interruption = Interruption()
         self.policy, self._name = policy, spec.name
         self._saved = time.monotonic()
-        values = algorithm.model_dump(mode="json")
-        self._identities = {
-            seed: seed_identity(
-                spec, seed, values, code, context.shard_digests[seed], optima.get(seed)
-            )
-            for seed in spec.seeds
-        }
+        values, shards = algorithm.model_dump(mode="json"), context.shard_digests
+
+        def identities(spec: RunSpec) -> dict[int, dict[str, str]]:
+            return {
+                seed: seed_identity(spec, seed, values, code, shards[seed], optima.get(seed))
+                for seed in spec.seeds
+            }
+
+        self._identities = identities(spec)
         self._environment = environment(context) if policy else {}
+        #: What seeds' numbers follow from but for how long they train, with the environment.
+        self.courses = {
+            seed: own | self._environment for seed, own in identities(spec.of_any_length).items()
+        }
         self.found: dict[int, SeedResult] = {}
         for seed in spec.seeds:
             self.resume(seed, quiet=True)
@@ -297,16 +323,8 @@ class SeedFiles:
             self.found[seed] = result
         if self.policy is None:
             return
-        arrays = {f"variable/{name}": values for name, values in result.variables.items()}
-        header: dict[str, Any] = {}
-        identity = self._identities[seed]
-        if position is None:
-            header |= {FINISHED: result.status, "made": result.made}
-        else:
-            identity = identity | self._environment
-            arrays |= {f"state/{name}": values for name, values in position.state.items()}
-            header |= {name: getattr(position, name) for name in _IN_HEADER}
-        write_checkpoint(self._file(seed), identity, header, arrays)
+        identity = self._identities[seed] | ({} if position is None else self._environment)
+        write_checkpoint(self._file(seed), identity, *packed(result, position))
         self._saved = time.monotonic()
         if self.interruption.asked is not None and len(self.found) < len(self._identities):
             log.info(
@@ -329,13 +347,11 @@ class SeedFiles:
         if loaded is None:
             return self.found.get(seed, SeedResult()), None
         header, arrays = loaded
-        result = SeedResult(_within("variable/", arrays))
-        if FINISHED in header:
-            result.status, result.made = header[FINISHED], header["made"]
-            self.found[seed] = result
-            return result, None
-        position = {name: header[name] for name in _IN_HEADER}
-        return result, Position(**position, state=_within("state/", arrays))
+        if FINISHED not in header:
+            return unpacked(header, arrays)
+        result = SeedResult(_within("variable/", arrays), header[FINISHED], header["made"])
+        self.found[seed] = result
+        return result, None
 
     def _file(self, seed: int) -> Path:
         assert self.policy is not None
