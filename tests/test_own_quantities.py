@@ -46,7 +46,7 @@ def test_accuracies_by_client_are_those_of_a_loop_over_clients():
     right = random.random(sizes.sum()) < 0.6
     offsets = np.append(0, np.cumsum(sizes))
     predicted = Predicted(np.zeros(len(right)), np.zeros(len(right)), right, offsets)
-    problem = SimpleNamespace(predicted=lambda point: predicted)
+    problem = SimpleNamespace(predicted=lambda point, rows: predicted)
     own = [part.mean() for part in np.split(right, offsets[1:-1]) if len(part)]
     assert len(own) == 4
     expected = [np.mean(own), min(own), np.quantile(own, 0.1), np.std(own)]

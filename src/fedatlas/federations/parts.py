@@ -23,8 +23,8 @@ class Predicted(NamedTuple):
 
     outputs: margins (n,) of a linear model, or (n, k) of a network. labels: (n,). right: (n,) bool,
     whether the model predicts the label's class; all False where labels are no classes. offsets:
-    client i holds the rows offsets[i] to offsets[i + 1], (clients + 1,); of test rows, which nobody
-    holds, [0, n].
+    client i holds the rows offsets[i] to offsets[i + 1], (clients + 1,); of test rows and others
+    that no client has, [0, n].
     """
 
     outputs: np.ndarray

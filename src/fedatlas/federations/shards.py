@@ -4,7 +4,7 @@ A silo's file holds the samples of its clients, and the rows kept for testing.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -39,12 +39,16 @@ class ClientSamples:
         the prepared file, and `positive_rate`, the share of clients' rows labelled +1 (None where
         labels are not ±1).
     test: rows that no client holds, None without any.
+    validation: rows that nobody trains on, None without any. validation_offsets: client i has the
+        rows validation_offsets[i] to validation_offsets[i + 1]; [0, n] of rows that no client has.
     """
 
     samples: Samples
     offsets: np.ndarray
     metadata: dict[str, Any]
     test: Samples | None = None
+    validation: Samples | None = None
+    validation_offsets: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int64))
 
     @property
     def clients(self) -> int:
@@ -88,12 +92,19 @@ def read_shard(path: Path) -> ClientSamples:
         metadata = read_metadata(file, path, SHARD_KEYS)
         table = read_rows(file)
         offsets = np.concatenate([[0], np.cumsum(metadata["client_samples"], dtype=np.int64)])
-        held, kept = table.slice(0, offsets[-1]), table.slice(offsets[-1])
+        sizes = metadata.get("validation_samples", [])  # by those who have them
+
+        def rows(start: int, count: int) -> Samples | None:
+            return from_table(table.slice(start, count), metadata["features"]) if count else None
+
+        held, tested = int(offsets[-1]), metadata["test_samples"]
         return ClientSamples(
-            from_table(held, metadata["features"]),
+            from_table(table.slice(0, held), metadata["features"]),
             offsets,
             metadata,
-            from_table(kept, metadata["features"]) if kept.num_rows else None,
+            rows(held, tested),
+            rows(held + tested, sum(sizes)),
+            np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]),
         )
 
 

@@ -16,12 +16,12 @@ class OfClients(Measurement):
     best: ClassVar[int | None] = 1
 
 
-def accuracies(problem: Any, point: Any) -> np.ndarray:
+def accuracies(problem: Any, point: Any, rows: str = "train") -> np.ndarray:
     """The share of each client's samples whose class a model predicts, of clients that have some.
 
-    (clients,) or fewer.
+    (clients,) or fewer. rows: "train", or "validation".
     """
-    predicted = problem.predicted(point)
+    predicted = problem.predicted(point, rows)
     sizes = np.diff(predicted.offsets)
     right = np.concatenate([[0], np.cumsum(predicted.right)])
     held = sizes > 0

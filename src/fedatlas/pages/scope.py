@@ -156,6 +156,8 @@ def _rows(dataset: Dataset, experiment: Experiment) -> str:
     elif partition.test is not None:
         tested = dataset.split(partition.test).rows
         parts.append("others for testing" if tested is None else f"{tested:,} others for testing")
+    if getattr(partition, "validation", None) is not None:
+        parts.append("some of the others for validation")
     binary = getattr(partition, "binary", None)
     if binary is not None:
         parts.append("labels made binary")

@@ -208,6 +208,11 @@ class Experiment(Studies):
     def _keys_suit_each_other(self) -> Self:
         for run in self.runs:
             self._check_network(run)
+            if self._keeps_validation(run) and not self.federation_of(run).validates:
+                raise ValueError(
+                    f"runs.{run}: only partitions among clients around a server keep 'validation' "
+                    "rows; remove it"
+                )
         if not self.trained and not ((self.budgets or self.privacy_audit) and not self.runs_of):
             raise ValueError(
                 "'trained: false' needs 'budgets' or 'privacy_audit', and runs of its own"
@@ -224,6 +229,9 @@ class Experiment(Studies):
     def _networks(self, run: str) -> set[type[Any] | None]:
         """What networks a run may declare; its method decides whether it is on graphs."""
         return {self.federation_of(run, on_graphs).network_model for on_graphs in (False, True)}
+
+    def _keeps_validation(self, run: str) -> bool:
+        return getattr(self.partition_of(run), "validation", None) is not None
 
     def _check_network(self, run: str) -> None:
         """A run has a network of its federation's kind, which must suit who takes part."""
@@ -411,6 +419,11 @@ class Experiment(Studies):
             raise ValueError(
                 f"{what} looks at {measurement}, which run '{run}' does not measure: name one of "
                 f"{', '.join(known)}"
+            )
+        if measurement.startswith("validation_") and not self._keeps_validation(run):
+            raise ValueError(
+                f"{what} looks at {measurement}, but run '{run}' keeps no validation rows: give "
+                "its partition a 'validation', such as 0.1"
             )
         if measurement.startswith("test_") and self.partition_of(run).test is None:
             raise ValueError(

@@ -71,6 +71,7 @@ class Federation(ABC):
     mean_of_clients: whether the objective is a mean over clients, by default whatever their sizes.
     weighs_clients: whether clients may count by their sizes or by declared weights.
     has_prox: whether its problems have `prox`, for objectives with a term without a gradient.
+    validates: whether its partitions may keep validation rows.
     has_budgets: whether methods may account for the privacy that they spend.
     own_clock: whether all runs simulate time, event by event.
     network_model: what a run's `network` declares, where runs have one.
@@ -99,6 +100,7 @@ class Federation(ABC):
     mean_of_clients: ClassVar[bool] = False
     weighs_clients: ClassVar[bool] = False
     has_prox: ClassVar[bool] = False
+    validates: ClassVar[bool] = False
     has_budgets: ClassVar[bool] = False
     own_clock: ClassVar[bool] = False
     network_model: ClassVar[type[Any] | None] = None

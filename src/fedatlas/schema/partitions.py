@@ -10,7 +10,13 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, text_digest
 from fedatlas.schema.models import find_repeated, in_full
-from fedatlas.schema.rows import BinaryClasses, RowsPartition, shortened, slug_part
+from fedatlas.schema.rows import (
+    BinaryClasses,
+    OfEachClient,
+    RowsPartition,
+    shortened,
+    slug_part,
+)
 
 # Labels count as classes when there are few of them and each is met repeatedly; otherwise they
 # are the targets of a regression, where "skewed by label" has no meaning.
@@ -101,6 +107,11 @@ class _ClientPartition(RowsPartition):
                 f"suboptimality of a {own.kind} partition needs the rows that others have: 'test' "
                 "as a share draws its own; state a number of last rows or the name of a split"
             )
+        if getattr(self, "validation", None) is not None:
+            raise FedatlasError(
+                f"suboptimality of a {own.kind} partition needs the rows that others have: those "
+                "of 'validation' are its own"
+            )
         unequal = getattr(self, "assignment", "") in _UNEQUAL
         if self.binary is not None or unequal:
             why = f"the assignment '{own.assignment}'" if unequal else "'binary'"
@@ -147,6 +158,9 @@ class HorizontalPartition(_ClientPartition):
         client has so many, and give up after 1000 draws; without it a client that the draw leaves
         empty takes one row of the largest client. `power_law_sizes` gives so many to each first,
         one by default. `by_column` leaves out values with fewer rows, as LEAF does.
+    validation: rows that nobody trains on, drawn at random from those that are not for testing: a
+        share of all (0.1), before they are shared out, or {by_client: 0.2} of each client's.
+        Measurements named `validation_…` are of these. Around a server only.
     seed: of everything random here; null lets every trial (seed of a run) have its own partition.
         Where nothing is random, there is none, so that equal partitions have equal names.
     """
@@ -176,6 +190,9 @@ class HorizontalPartition(_ClientPartition):
     shards_per_client: int | None = Field(default=None, ge=1, exclude_if=_is_none)
     classes_per_client: int | None = Field(default=None, ge=1, exclude_if=_is_none)
     exponent: float | None = Field(default=None, gt=0, le=100, exclude_if=_is_none)
+    validation: Annotated[float, Field(gt=0, lt=1)] | OfEachClient | None = Field(
+        default=None, exclude_if=_is_none
+    )
 
     @model_validator(mode="after")
     def _suits_the_assignment(self) -> Self:
@@ -187,7 +204,7 @@ class HorizontalPartition(_ClientPartition):
     @property
     def plain(self) -> dict[str, Any]:
         """Changes that make it one that needs nothing of the data."""
-        return {"assignment": "consecutive", **dict.fromkeys(_keys(OF_CLIENTS))}
+        return {"assignment": "consecutive", **dict.fromkeys([*_keys(OF_CLIENTS), "validation"])}
 
     @property
     def blocks(self) -> int:
@@ -209,7 +226,7 @@ class HorizontalPartition(_ClientPartition):
     def _is_random(self) -> bool:
         thins = self.binary is not None and self.binary.thins
         drawn = self.assignment not in ("consecutive", "by_column")
-        return drawn or isinstance(self.test, float) or thins
+        return drawn or isinstance(self.test, float) or thins or self.validation is not None
 
     def of_seed(self, seed: int) -> Self:
         return super().of_seed(seed) if self._is_random else self
@@ -223,6 +240,10 @@ class HorizontalPartition(_ClientPartition):
         parts += slug_part("shards", self.shards_per_client)
         parts += slug_part("classes", self.classes_per_client)
         parts += slug_part("exponent", self.exponent) + self._binary_part
+        if isinstance(self.validation, OfEachClient):
+            parts += slug_part("validationofeach", self.validation.by_client)
+        else:
+            parts += slug_part("validation", self.validation)
         return "-".join(parts + slug_part("seed", self.seed) + self.last_parts)
 
 

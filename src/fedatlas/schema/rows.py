@@ -66,6 +66,15 @@ class BinaryClasses(Model):
         return np.where(np.isin(raw, self.positive), 1.0, -1.0)
 
 
+class OfEachClient(Model):
+    """Rows that every client keeps out of its own.
+
+    by_client: the share of its rows, rounded; one row at least stays to train on.
+    """
+
+    by_client: float = Field(gt=0, lt=1)
+
+
 class RowsPartition(Model):
     """What all partitions state.
 

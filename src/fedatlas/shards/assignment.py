@@ -17,14 +17,14 @@ from fedatlas.schema.partitions import (
     TieredPartition,
     VerticalPartition,
 )
-from fedatlas.schema.rows import BinaryClasses
+from fedatlas.schema.rows import BinaryClasses, OfEachClient
 from fedatlas.shards.skew import BY_CLASS, Coded, holders_of, require_classes
 
 # Independent random streams of a partition's seed, so that rows do not depend on the number of
 # parties. Assignments to clients draw from the first stream, so their test rows need the fourth.
 # Each silo has a stream of its own below the last but one; rows that correlations are taken over
-# have the last.
-_ROWS, FEATURES, _THINNING, _ROWS_OF_CLIENTS, _SILOS, CORRELATED_ROWS = 0, 1, 2, 3, 4, 5
+# have the last but one, rows for validation the last.
+_ROWS, FEATURES, _THINNING, _ROWS_OF_CLIENTS, _SILOS, CORRELATED_ROWS, _VALIDATION = range(7)
 
 
 def train_and_test_sizes(spec: Partition, rows: int) -> tuple[int, int]:
@@ -130,6 +130,7 @@ class Shares(NamedTuple):
     """Ascending row numbers of each client, and those kept for testing; no row is in two of them.
 
     filled: how many clients the draw left empty, so that each was given a row.
+    validation: those kept for validation: of each client, or of all together; none by default.
     values: of `by_column`, the column's value of each client.
     """
 
@@ -137,6 +138,7 @@ class Shares(NamedTuple):
     test: np.ndarray
     filled: int = 0
     values: tuple[str | int, ...] = ()
+    validation: tuple[np.ndarray, ...] = ()
 
 
 def share_out(spec: HorizontalPartition, labels: np.ndarray, column: Coded | None = None) -> Shares:
@@ -152,6 +154,10 @@ def share_out(spec: HorizontalPartition, labels: np.ndarray, column: Coded | Non
     do not suit the assignment otherwise: see `fedatlas.shards.skew.holders_of`.
     """
     train, test = train_and_test_rows(spec, len(labels))
+    validation: list[np.ndarray] = []
+    if isinstance(spec.validation, float):
+        train, kept = _kept_apart(spec, train, spec.validation, generator_of(spec, _VALIDATION))
+        validation = [kept]
     if spec.assignment in BY_CLASS:
         require_classes(spec, labels[train])
     if spec.binary is not None:
@@ -161,7 +167,24 @@ def share_out(spec: HorizontalPartition, labels: np.ndarray, column: Coded | Non
     # Those of nobody come first.
     ends = np.cumsum(np.bincount(held.client + 1, minlength=spec.clients + 1))
     clients = np.split(train[np.argsort(held.client, kind="stable")], ends[:-1])[1:]
-    return Shares(clients, test, held.filled, held.values)
+    if isinstance(spec.validation, OfEachClient):
+        share, generator = spec.validation.by_client, generator_of(spec, _VALIDATION)
+        parts = [_kept_apart(spec, rows, share, generator) for rows in clients]
+        clients, validation = [own for own, _ in parts], [kept for _, kept in parts]
+    if validation and not any(map(len, validation)):
+        raise FedatlasError(
+            f"partition: validation {spec.validation} keeps no row: raise it, or lower 'clients'"
+        )
+    return Shares(clients, test, held.filled, held.values, tuple(validation))
+
+
+def _kept_apart(
+    spec: HorizontalPartition, rows: np.ndarray, share: float, generator: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Ascending rows that stay, one at least, and a share of them that is kept for validation."""
+    order = generator.permutation(len(rows))
+    kept = min(round(share * len(rows)), max(len(rows) - 1, 0))
+    return rows[np.sort(order[kept:])], rows[np.sort(order[:kept])]
 
 
 def _thinned(

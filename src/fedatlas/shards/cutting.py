@@ -77,7 +77,7 @@ def cut_clients(
         )
     table, test = without_kept(table), test and without_kept(test)
     table, test = labelled(table, test, shares.test, spec.binary)
-    silo = silo_of(table, test, shares.clients, metadata)
+    silo = silo_of(table, test, shares.clients, metadata, shares.validation)
     drawn = {"filled_clients": shares.filled} if spec.assignment in REDRAWN else {}
     for client, value in zip(silo.entry["clients"], shares.values, strict=False):
         client[spec.column] = value
@@ -124,8 +124,12 @@ def silo_of(
     test: pa.Table | None,
     rows_of_client: Sequence[np.ndarray],
     metadata: dict[str, Any],
+    validation: Sequence[np.ndarray] = (),
 ) -> Silo:
-    """A silo with a row group for every client, then the test rows; `metadata` are its own."""
+    """A silo with a row group for every client, then the test rows, then those for validation.
+
+    metadata: its own. validation: rows of the table, by client or of all.
+    """
     sizes = [len(rows) for rows in rows_of_client]
     held = np.concatenate(rows_of_client)
     label = to_array(table["label"])[held]
@@ -139,7 +143,13 @@ def silo_of(
     }
     clients = [{"row_group": number, "samples": size} for number, size in enumerate(sizes)]
     groups = chain(_taken(table, rows_of_client), [(test, test_samples)] if test else [])
-    entry = {"clients": clients, "test_samples": test_samples}
+    entry: dict[str, Any] = {"clients": clients, "test_samples": test_samples}
+    if validation:
+        kept = table.take(to_column(np.concatenate(validation)))
+        groups = chain(groups, [(kept, kept.num_rows)])
+        described["rows"] += kept.num_rows
+        described["validation_samples"] = [len(rows) for rows in validation]
+        entry["validation_samples"] = kept.num_rows
     return Silo(groups, metadata | described, entry)
 
 

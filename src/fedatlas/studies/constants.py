@@ -87,7 +87,8 @@ def _of_shard(path: Path, objective: Objective, over_clients: bool) -> Mapping[s
     if over_clients:
         declared: ClientWeights = getattr(objective, "client_weights", "equal")
         weights = row_weights(np.array(sizes), declared)
-    return best_constants(objective, label[:held], weights, label[held:])
+    tested = held + metadata.get("test_samples", len(label) - held)  # then those for validation
+    return best_constants(objective, label[:held], weights, label[held:tested])
 
 
 def best_constants(

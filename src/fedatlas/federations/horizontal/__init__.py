@@ -37,7 +37,7 @@ class Horizontal(ClientFederation):
     counters = Counters
     network_model, timed_counters = StarNetworkModel, TimedCounters
     weighs_clients = True
-    has_prox = True
+    has_prox = validates = True
     has_budgets = True
     inwards, outwards = ("gather",), ("broadcast",)
     needed = ("gather",)

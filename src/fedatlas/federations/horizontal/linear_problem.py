@@ -11,7 +11,8 @@ import numpy as np
 
 from fedatlas.arithmetic.nonsmooth import nonsmooth_value, prox
 from fedatlas.arithmetic.objectives import average_smoothness, has_two_classes, quality
-from fedatlas.federations.horizontal.problem import HorizontalProblem, Rows
+from fedatlas.errors import FedatlasError
+from fedatlas.federations.horizontal.problem import HorizontalProblem, Rows, no_rows
 from fedatlas.federations.parts import Predicted
 from fedatlas.federations.shards import ClientSamples, row_weights
 from fedatlas.schema.losses import Nonsmooth
@@ -32,7 +33,7 @@ class LinearProblem(HorizontalProblem):
         super().__init__(data, objective.client_weights)
         self.has_classes = has_two_classes(objective, data.metadata, data.samples, data.test)
         self.dimension = data.samples.features.shape[1]
-        self.objective = objective
+        self.objective, self._data = objective, data
         self._test = data.test
         self._row_weights = row_weights(np.diff(data.offsets), objective.client_weights)
         row_norms = np.sqrt((data.samples.features**2).sum(axis=1))
@@ -77,13 +78,17 @@ class LinearProblem(HorizontalProblem):
         return LinearModel(*rows, self.objective, self._row_weights)
 
     def predicted(self, x: Any, rows: Rows = "train") -> Predicted:
-        offsets, features, labels = self._offsets, self._rows_on_host, self._labels_on_host
-        if rows == "test":
-            kept = self._kept(self._test)
-            offsets, features, labels = np.array([0, len(kept)]), kept.features, kept.label
-        margins = features @ self.numpy(x)
-        right = ((margins > 0) == (labels > 0)) & self.has_classes
-        return Predicted(margins, labels, right, offsets)
+        data = self._data
+        samples, offsets = {
+            "train": (data.samples, data.offsets),
+            "test": (data.test, np.array([0, 0 if data.test is None else len(data.test)])),
+            "validation": (data.validation, data.validation_offsets),
+        }[rows]
+        if samples is None:
+            raise FedatlasError(no_rows(rows))
+        margins = samples.features @ self.numpy(x)
+        right = ((margins > 0) == (samples.label > 0)) & self.has_classes
+        return Predicted(margins, samples.label, right, offsets)
 
     @abstractmethod
     def _measure_training(self, x: Any) -> dict[str, float]: ...

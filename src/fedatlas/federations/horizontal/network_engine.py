@@ -4,11 +4,14 @@ import numpy as np
 import torch
 
 from fedatlas.arithmetic.minibatches import Minibatches
-from fedatlas.federations.horizontal.problem import HorizontalProblem, Rows
+from fedatlas.arithmetic.samples import Samples
+from fedatlas.arithmetic.torch_device import DeviceSamples
+from fedatlas.errors import FedatlasError
+from fedatlas.federations.horizontal.problem import HorizontalProblem, Rows, no_rows
 from fedatlas.federations.parts import Predicted
 from fedatlas.federations.shards import ClientSamples
 from fedatlas.federations.torch_networks import PredictingNetwork
-from fedatlas.schema.objectives import PredictionObjective
+from fedatlas.schema.objectives import ClassificationObjective, PredictionObjective
 
 # Minibatches are padded to the largest while that adds no more than a quarter.
 _PADDED = 1.25
@@ -29,6 +32,12 @@ class NetworkEngine(PredictingNetwork, HorizontalProblem):
         super().__init__(data, objective.client_weights)
         self._load_with_loss(data, objective, device, dtype, vectorised)
         self.itemsize = dtype.itemsize
+        self._validation: tuple[DeviceSamples, np.ndarray] | None = None
+        if data.validation is not None:
+            if isinstance(objective, ClassificationObjective):
+                _require_known_classes(data.validation, data.samples, data.test)
+            kept = DeviceSamples(data.validation, data.metadata, self._device, dtype)
+            self._validation = kept, data.validation_offsets
 
     def zeros(self, *shape: int) -> torch.Tensor:
         return torch.zeros(shape or self.dimension, dtype=self._dtype, device=self._device)
@@ -48,15 +57,23 @@ class NetworkEngine(PredictingNetwork, HorizontalProblem):
         return gradients
 
     def predicted(self, x: torch.Tensor, rows: Rows = "train") -> Predicted:
-        offsets, samples, targets = self._offsets, self._train, self._targets
-        if rows == "test":
-            samples, targets = self._kept(self._test), self._test_targets
-            offsets = np.array([0, len(samples)])
+        samples, targets, offsets = self._samples_of(rows)
         outputs = self._outputs(x, samples)
         right = self._loss.right(outputs, targets)
         return Predicted(
             *(self.numpy(outputs), self.numpy(samples.label), self.numpy(right)), offsets
         )
+
+    def _samples_of(self, rows: Rows) -> tuple[DeviceSamples, torch.Tensor, np.ndarray]:
+        """Samples of one kind with their targets and offsets; FedatlasError if there are none."""
+        if rows == "train":
+            return self._train, self._targets, self._offsets
+        if rows == "test" and self._test is not None:
+            return self._test, self._test_targets, np.array([0, len(self._test)])
+        if rows == "test" or self._validation is None:
+            raise FedatlasError(no_rows(rows))
+        samples, offsets = self._validation
+        return samples, self._loss.targets(samples.label), offsets
 
     def measure(self, x: torch.Tensor) -> dict[str, float]:
         def slopes(outputs: torch.Tensor, part: slice) -> torch.Tensor:
@@ -67,3 +84,13 @@ class NetworkEngine(PredictingNetwork, HorizontalProblem):
         measured = self._measure_outputs(outputs)
         measured["gradient_norm"] = float(torch.linalg.vector_norm(gradient.double()))
         return measured | self._measure_test(x)
+
+
+def _require_known_classes(validation: Samples, train: Samples, test: Samples | None) -> None:
+    """FedatlasError where validation rows have a class that no other row has."""
+    known = [train.label, *([] if test is None else [test.label])]
+    if new := sorted(set(validation.label.tolist()) - set(np.concatenate(known).tolist())):
+        raise FedatlasError(
+            f"partition: validation keeps all rows of the label {new[0]:g}: lower it, so that the "
+            "network meets all classes in training"
+        )

@@ -14,14 +14,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
 from fedatlas.arithmetic.client_rows import ChunkedRows, ClientRows, rows_of
 from fedatlas.arithmetic.minibatches import Minibatches, draw_epochs
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.errors import FedatlasError
 from fedatlas.federations.parts import ClientEngine, Counters, Load, Predicted
 from fedatlas.schema.objectives import ClientWeights
 
@@ -29,9 +28,13 @@ if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep lib
     from fedatlas.federations.shards import ClientSamples
 
 
-#: Whose samples.
-Rows: TypeAlias = Literal["train", "test"]
-Test = TypeVar("Test")
+#: Which samples.
+Rows: TypeAlias = Literal["train", "test", "validation"]
+
+
+def no_rows(rows: Rows) -> str:
+    """What errors say of rows that nobody kept."""
+    return f"no {rows} rows are kept: give the partition a '{rows}'"
 
 
 class HorizontalProblem(ClientEngine):
@@ -95,17 +98,10 @@ class HorizontalProblem(ClientEngine):
 
     @abstractmethod
     def predicted(self, x: Any, rows: Rows = "train") -> Predicted:
-        """What x makes of all training samples, client by client, or of test rows; not counted.
+        """What x makes of all samples of one kind; not counted.
 
-        FedatlasError if there are no test rows.
+        FedatlasError if none are kept.
         """
-
-    @staticmethod
-    def _kept(test: Test | None) -> Test:
-        """The test samples; FedatlasError if there are none."""
-        if test is None:
-            raise FedatlasError("no test rows are kept: give the partition a 'test'")
-        return test
 
     @abstractmethod
     def zeros(self, *shape: int) -> Any:
