@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from experiment_files import config_folder
+from fedatlas import extensions
 from fedatlas.algorithms import algorithm_class, algorithm_names
 from fedatlas.architectures import architecture, architecture_names
 from fedatlas.cli import app
@@ -17,7 +18,7 @@ from fedatlas.extensions import VARIABLE, added_sources, projects
 from fedatlas.plan.build import build_plan
 from fedatlas.plan.places import catalogue_files, find_projects
 from fedatlas.schema.experiment_files import read_experiments
-from fedatlas.training.rehearsal import rehearse
+from fedatlas.training.rehearsal import rehearse, rehearse_without_data
 from outside_project import DOCS, open_project, whole_files, write_project
 from small_federations import CLIENTS, LINEAR, LOCAL, small_shards, specification
 from workflow_copy import EXPERIMENT, ROOT
@@ -218,7 +219,7 @@ def test_a_project_runs_as_the_repository_does(lab):
     assert "keep-going: true" in settings and "rerun-incomplete: true" in settings
 
 
-def test_starts_pass_their_checks(config, lab, monkeypatch, tmp_path):
+def test_starts_pass_their_checks(config, lab, monkeypatch):
     for kind, name in (("method", "my_own"), ("dataset", "letters"), ("experiment", "second")):
         assert "Next: " in fedatlas("new", kind, name)
     unquoted = ("1e3", "0x1F", "off", "2024-11-05", "1.50", "Null")
@@ -239,13 +240,23 @@ def test_starts_pass_their_checks(config, lab, monkeypatch, tmp_path):
     assert tests["fewer-rounds"].kind == "cost_to_target"
     assert tests["fewer-rounds"].cost == "round"
     assert tests["lower-at-the-end"].kind == "order"
-    spec = specification(
-        "my_own",
-        partition=CLIENTS,
-        objective=LINEAR,
-        hyper_parameters=LOCAL | {"momentum": 0.5},
-    )
-    assert rehearse(spec, small_shards(tmp_path, "fedavg")) == "does what a method promises"
+
+
+def test_methods_of_every_kind_begin_with_runs_that_are_rehearsed(config, lab, monkeypatch):
+    kinds = ("horizontal", "decentralised", "vertical", "min_max", "tiered")
+    for kind in kinds:
+        told = fedatlas("new", "method", f"own_{kind}", "--kind", kind)
+        slug = f"own-{kind}".replace("_", "-")
+        assert f"rehearse own_{kind}" in told and f"run project-{slug}" in told
+    extensions._names.cache_clear()  # each command is a process of its own
+    files = [f"methods/own_{kind}.py" for kind in kinds]
+    open_project(lab, {file: (lab / file).read_text("utf-8") for file in files}, monkeypatch)
+    plan = build_plan(config, lab)
+    for kind in kinds:
+        own, *others = plan.runs_of(f"project-own-{kind}".replace("_", "-"))
+        assert (own.algorithm, own.federation.name) == (f"own_{kind}", kind)
+        assert len({run.algorithm for run in others} - {own.algorithm}) == 1
+        assert "does what a method promises" in rehearse_without_data(own)
 
 
 def test_short_examples_of_the_documentation_are_sound(config, lab, monkeypatch):
@@ -273,6 +284,9 @@ def test_short_examples_of_the_documentation_are_sound(config, lab, monkeypatch)
     [
         (("method", "fedavg"), "methods/fedavg.py: there is a method 'fedavg' elsewhere"),
         (("method", "Mine"), "small letters, digits and underscores"),
+        (("method", "first"), "experiments/first.yaml: exists; it is left as it is"),
+        (("method", "mine", "--kind", "ring"), "'--kind', value 'ring': must be one of decentral"),
+        (("dataset", "mine", "--kind", "tiered"), "'--kind', value 'tiered': is for methods"),
         (("dataset", "a9a"), "datasets.yaml: describes a data set 'a9a'"),
         (("experiment", "first"), "experiments/first.yaml: exists; it is left as it is"),
         (("experiment", "my_own"), "small letters, digits and hyphens"),

@@ -56,11 +56,10 @@ _STARTS = {
         r"[a-z][a-z0-9_]*",
         "small letters, digits and underscores, a letter first",
         "methods/{name}.py",
-        """{file}: FedAvg with momentum at the server, to be made into yours.
-Next: write `algorithm: "{name}"` into a run of experiments/*.yaml, with
-  hyper_parameters: {{clients_per_round: 5, local_steps: 5, batch_size: 4, momentum: 0.9}}
-  grid: {{local_step_size: [0.03, 0.01, 0.003]}}
-and fedatlas run that experiment: a rehearsal first checks what a method promises.""",
+        """{file}: a method that works, to be made into yours; and
+experiments/{slug}.yaml: its run beside another method's, on bundled data.
+Next: fedatlas rehearse {name}, which checks what a method promises,
+  and fedatlas run project-{slug}""",
     ),
     Kind.DATASET: Start(
         r"[A-Za-z0-9][A-Za-z0-9.-]*",
@@ -88,13 +87,32 @@ Next: cd {name}, and fedatlas run 'project-*'; or fedatlas new method NAME there
 }
 
 
+#: Parts a method's template from that of an experiment.
+_EXPERIMENT = "\n---\n"
+
+
+def _federations() -> list[str]:
+    """Those in which a method can be begun, by their folders' names."""
+    found = (file.name for file in (files("fedatlas") / "templates").iterdir())
+    return sorted(name[7:-9] for name in found if name.startswith("method-"))
+
+
 def new(
     kind: Annotated[str, typer.Argument(help=f"What to begin: {', '.join(Kind)}.")],
     name: Annotated[str, typer.Argument(help="Its name; that of a project is a new folder.")],
+    federation: Annotated[
+        str | None,
+        typer.Option(
+            "--kind",
+            help=f"Of a method, the federation: {', '.join(_federations())}.",
+            show_default="horizontal",
+        ),
+    ] = None,
 ) -> None:
     """Write the commented start of a method, data set, experiment or project, and say what is next.
 
-    Methods, data sets and experiments become part of the project in the working directory.
+    Methods, data sets and experiments become part of the project in the working directory. With a
+    method comes an experiment that runs it.
     """
     if kind not in list(Kind):
         raise FedatlasError(f"'{kind}' cannot be begun; these can: {', '.join(Kind)}")
@@ -108,18 +126,37 @@ def new(
             "project NAME) and go there; docs/adding.md says how to add to the repository itself"
         )
     file = Path(start.file.format(name=name))
+    if federation is not None and kind is not Kind.METHOD:
+        raise FedatlasError(f"option '--kind', value '{federation}': is for methods: remove it")
+    slug = name.replace("_", "-")
     if kind is Kind.PROJECT:
         _begin_project(file)
     elif kind is Kind.DATASET:
         _begin_dataset(file, name)
+    elif kind is Kind.METHOD:
+        _begin_method(file, name, slug, federation or "horizontal")
     else:
-        from fedatlas.algorithms import algorithm_names
+        _write(file, _filled(kind, name=name))
+    say(start.told.format(file=file, name=name, slug=slug))
 
-        if kind is Kind.METHOD and name in algorithm_names() and not file.exists():
-            raise FedatlasError(f"{file}: there is a method '{name}' elsewhere: use another name")
-        class_name = "".join(part.capitalize() for part in name.split("_"))
-        _write(file, _filled(kind, name=name, class_name=class_name))
-    say(start.told.format(file=file, name=name))
+
+def _begin_method(file: Path, name: str, slug: str, federation: str) -> None:
+    from fedatlas.algorithms import algorithm_names
+
+    if federation not in _federations():
+        raise FedatlasError(
+            f"option '--kind', value '{federation}': must be one of {', '.join(_federations())}"
+        )
+    if name in algorithm_names() and not file.exists():
+        raise FedatlasError(f"{file}: there is a method '{name}' elsewhere: use another name")
+    class_name = "".join(part.capitalize() for part in name.split("_"))
+    whole = _filled(f"method-{federation}", name=name, class_name=class_name)
+    method, _, experiment = whole.partition(_EXPERIMENT)
+    begun = Path("experiments", f"{slug}.yaml")
+    if begun.exists():
+        raise FedatlasError(f"{begun}: exists; it is left as it is. Use another name")
+    _write(file, method)
+    _write(begun, experiment)
 
 
 def _begin_project(folder: Path) -> None:

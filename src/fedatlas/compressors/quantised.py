@@ -1,6 +1,6 @@
 """Random dithering: levels between 0 and the norm, as in QSGD."""
 
-from math import sqrt
+from math import floor, log2, sqrt
 from typing import Any, ClassVar
 
 from pydantic import PositiveInt
@@ -34,6 +34,11 @@ class Quantised(Compressor):
         exponent = of.frexp(1 + level)[1]
         bits = (2 * exponent - 1 + (level > 0)).sum(1) + bits_of_number(rows)
         return of.sign(rows) * level * (norm / self.levels), bits
+
+    def part_sent(self, dimension: int, itemsize: int) -> float:
+        """As if every level were s."""
+        most = dimension * (2 * floor(log2(self.levels + 1)) + 2) + 8 * itemsize
+        return most / (8 * itemsize * dimension)
 
     def variance(self, dimension: int) -> float:
         """ω = min(d/s², √d/s)."""
