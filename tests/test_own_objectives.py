@@ -13,7 +13,7 @@ from fedatlas.arithmetic.network_losses import network_loss
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.code import code_digest
 from fedatlas.errors import FedatlasError
-from fedatlas.extensions import open_projects
+from fedatlas.extensions import VARIABLE, open_projects
 from fedatlas.federations.shards import ClientSamples
 from fedatlas.federations.vertical.shards import PartyRows
 from fedatlas.objectives import _losses
@@ -24,7 +24,7 @@ from fedatlas.studies.leaks import derivatives
 from fedatlas.theory.constants import constants_of
 from fedatlas.training.rehearsal import rehearse_without_data
 from fedatlas.training.solver import solve
-from outside_project import open_project, whole_files
+from outside_project import open_project, whole_files, write_project
 from small_federations import small
 
 FILES = whole_files("adding/objective")
@@ -100,6 +100,7 @@ def test_rows_in_any_layout_and_constants(rows):
     assert constants.convexity == 0.1 and objective.loss.steepest == 0.4
     without = LinearObjective(name="huber", nonsmooth={"name": "l1", "weight": 0.1})
     assert objective.has_constants and not without.has_constants
+    assert hash(objective) == hash(LinearObjective(**HUBER)) and objective != without
     with pytest.raises(FedatlasError, match="no attack knows the loss huber"):
         derivatives(objective.loss, label, label)
 
@@ -120,8 +121,11 @@ def test_parties_share_its_derivative(rows):
     assert abs(trace.suboptimality[0, -1]) < 1e-9 < trace.suboptimality[0, 0]
 
 
-def test_the_example_of_counts_stands_in_the_page(project):
-    """As printed; what is predicted is exp(z)."""
+def test_the_example_of_counts_stands_in_the_page(tmp_path, monkeypatch):
+    """As printed, in the project's folder; what is predicted is exp(z)."""
+    open_project(tmp_path / "other", {"papers.yaml": "{}"}, monkeypatch)
+    monkeypatch.delenv(VARIABLE)
+    monkeypatch.chdir(write_project(tmp_path / "own", FILES))
     random = np.random.default_rng(0)
     features = random.standard_normal((200, 5)) / 3
     counts = random.poisson(np.exp(features @ [1.0, -1.0, 0.5, 0.0, 0.0])).astype(float)

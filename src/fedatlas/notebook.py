@@ -16,11 +16,12 @@ from fedatlas.data.catalogue import Catalogue, load_catalogue
 from fedatlas.data.datasets import Dataset, Split
 from fedatlas.data.prepare import prepare
 from fedatlas.errors import FedatlasError
+from fedatlas.extensions import open_projects
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.context import shard_files
 from fedatlas.objectives import own_losses
 from fedatlas.plan.build import Plan, plan_of
-from fedatlas.plan.places import catalogue_files
+from fedatlas.plan.places import catalogue_files, find_projects
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.models import validated
 from fedatlas.schema.partitions import Partition
@@ -70,7 +71,8 @@ def train(
 ) -> xr.Dataset:
     """Train one run and give its trace, as a workflow would: equal numbers, bit for bit.
 
-    method: its name, or a class, which a rehearsal checks first (docs/adding/method.md).
+    method: its name, or a class, which a rehearsal checks first (docs/adding/method.md). What lies
+    in a project is found by name where that is the working directory.
     data: a data set's name, rows, or rows by split, such as {"train": …, "test": …}. A data set of
     raw files must have been prepared in `results`.
     partition, objective, graphs, network, record_every, until, measurements: as experiments declare
@@ -90,6 +92,8 @@ def train(
     >>> trace.sizes["seed"], float(trace.suboptimality[:, -1].median()) < 0.05
     (3, True)
     """
+    if found := find_projects([Path.cwd()]):
+        open_projects(found)
     chosen = [*range(seeds)] if isinstance(seeds, int) else [int(seed) for seed in seeds]
     catalogue = _catalogue(data, objective)
     dataset = data if isinstance(data, str) else _NAME

@@ -104,6 +104,9 @@ class LinearObjective(_OverClients):
             raise ValueError(f"{self.name} needs 'weight', the regularisation weight")
         return self
 
+    def __hash__(self) -> int:
+        return hash(self.slug)
+
     @classmethod
     def names(cls) -> tuple[str, ...]:
         """Those of the objectives that are declared here."""
