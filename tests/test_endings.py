@@ -22,7 +22,7 @@ from trace_factory import make_trace
 @pytest.fixture(scope="module")
 def shards(tmp_path_factory):
     folder = tmp_path_factory.mktemp("shards")
-    methods = ("fedpage", "vfb2_sgd", "gaussian_gradient_descent")
+    methods = ("fedpage", "fedasync", "vfb2_sgd", "gaussian_gradient_descent")
     return {method: small_shards(folder, method) for method in methods}
 
 
@@ -38,16 +38,19 @@ def trained(shards, tmp_path, method="fedpage", **changes):
         ("fedpage", "gradient_evaluations", 0.33),
         ("fedpage", "epoch", 0.9),
         ("vfb2_sgd", "simulated_time", 0.6),
+        ("fedasync", "simulated_time", 0.4),
         ("gaussian_gradient_descent", "iteration", 0.5),
     ],
 )
 def test_a_budget_ends_a_run_with_the_round_that_spends_it(shards, tmp_path, method, cost, share):
-    every = trained(shards, tmp_path, method, record_every=1)
+    timed = {"network": {"seconds_per_gradient": 1e-3, "spread": 1.0, "latency": 0.05}}
+    changes = timed if method == "fedasync" else {}
+    every = trained(shards, tmp_path, method, record_every=1, **changes)
     counted = {name: every[name].to_numpy() for name in COSTS if name in every}
     parts = [counted[name] for name in ("bytes_up", "bytes_down", "bytes_sent") if name in counted]
     costs = sum(parts) if cost == "bytes" else counted[cost]
     budget = share * float(costs[:, -1].min())
-    ended = trained(shards, tmp_path, method, until={cost: budget})
+    ended = trained(shards, tmp_path, method, until={cost: budget}, **changes)
     assert set(json.loads(ended.attrs["ended_by"]).values()) == {cost}
     longest = 0
     for seed, of_rounds in enumerate(costs):

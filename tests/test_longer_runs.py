@@ -36,22 +36,38 @@ def continued(caplog):
     return [int(number) for number in told]
 
 
+TIMES = {
+    "seconds_per_gradient": 1e-3, "compute": {"kind": "lognormal", "spread": 0.5}, "spread": 1.0,
+    "latency": 0.05, "availability": 0.8, "loss": {"probability": 0.1, "burst": 3},
+    "deadline": 2.0,
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "method", ["scaffold", "fedpage", "vfb2_saga", "gaussian_gradient_descent"]
+    ("method", "changes"),
+    [
+        ("scaffold", {}),
+        ("scaffold", {"network": TIMES}),
+        ("fedasync", {"network": TIMES}),
+        ("vfb2_saga", {}),
+        ("gaussian_gradient_descent", {}),
+    ],
 )
-def test_a_longer_run_is_the_one_that_was_never_interrupted(tmp_path, policy, caplog, method):
+def test_a_longer_run_is_the_one_that_was_never_interrupted(
+    tmp_path, policy, caplog, method, changes
+):
     caplog.set_level(logging.INFO)
     shards = small_shards(tmp_path, method)
-    short = trained(method, shards, tmp_path, policy)
+    short = trained(method, shards, tmp_path, policy, **changes)
     assert continued(caplog) == []
-    longer = trained(method, shards, tmp_path, policy, rounds=60)
+    longer = trained(method, shards, tmp_path, policy, rounds=60, **changes)
     assert continued(caplog) == [25, 25]
-    whole = trained(method, shards, tmp_path, None, rounds=60)
+    whole = trained(method, shards, tmp_path, None, rounds=60, **changes)
     assert continued(caplog) == []
     assert without_times(longer).identical(without_times(whole))
     np.testing.assert_array_equal(longer["objective"][:, :3], short["objective"][:, :3])
     assert len(states(policy)) == 2  # one of each seed, of the longer run
-    longest = trained(method, shards, tmp_path, policy, rounds=90)
+    longest = trained(method, shards, tmp_path, policy, rounds=90, **changes)
     assert continued(caplog) == [60, 60] and longest["round"][0, -1] == 90
 
 
