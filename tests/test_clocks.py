@@ -26,14 +26,16 @@ from fedatlas.algorithms.fedpage import FedPage
 from fedatlas.algorithms.scaffold import Scaffold
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.horizontal.timed_network import TimedCounters, TimedNetwork
+from fedatlas.federations.horizontal.timed_network import LossyCounters, TimedNetwork
 from fedatlas.federations.parts import Load
 from fedatlas.federations.times import NANOSECONDS, QUANTILES, ClientTimes
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.models import validated
 from fedatlas.schema.network_model import AnyNetworkModel, StarNetworkModel
 from fedatlas.training.loop import train
+from fedatlas.training.rehearsal import rehearse
 from outside_project import open_project, whole_files
+from resuming import killed_and_resumed, without_times
 from small_federations import TIMED, small, small_shards
 from test_methods import EVEN, N, Run, engine_of, toy
 from test_network_clients import Plain
@@ -422,7 +424,7 @@ def test_nobody_computes_twice_at_a_time_and_no_more_than_may(
     loss = {"probability": probability} if probability else None
     network = TIMED | {"availability": availability, "loss": loss}
     times = ClientTimes(StarNetworkModel.model_validate(network), 6, seed)
-    star, load = TimedNetwork(6, TimedCounters(), times), Load(np.full(6, 5), 80.0, 80.0)
+    star, load = TimedNetwork(6, LossyCounters(), times), Load(np.full(6, 5), 80.0, 80.0)
     flight, random, now, starts = star.in_flight(concurrency, answers), RoundRandom(seed), 0.0, 0
     for k in range(6):
         before = flight
@@ -437,6 +439,59 @@ def test_nobody_computes_twice_at_a_time_and_no_more_than_may(
         assert before.clients.shape == flight.clients.shape
     given_up = star._counters.wasted_gradients / 5
     assert starts == 6 * answers + given_up + len(busy)
+
+
+# --------------------------------------------------------------------- nodes that all wait
+
+BARRIER = {"seconds_per_gradient": 0.01, "spread": 0.7, "latency": 0.25, "bandwidth_up": 500.0}
+BARRIER |= {"bandwidth_down": 500.0}
+OTHERS = {"fmgda": 3, "dp_gradient_tracking": 5, "online_gradient_descent": 5, "tdcd": 6}
+
+
+@pytest.mark.parametrize("method", OTHERS)
+def test_where_all_wait_an_exchange_takes_the_time_of_the_slowest(method, tmp_path):
+    """The seconds add up from what traces count of the critical path."""
+    network = StarNetworkModel.model_validate(BARRIER)
+    spec = small(method, network=BARRIER, record_every=1, rounds=4)
+    shards = small_shards(tmp_path, method)
+    trace = train(spec, shards, tmp_path / "trace.nc")
+    if method == "online_gradient_descent":
+        plain = train(small(method, record_every=1, rounds=4), shards, tmp_path / "plain.nc")
+        assert set(trace.variables) - set(plain.variables) == {"simulated_time"}
+        np.testing.assert_array_equal(trace["objective"], plain["objective"])
+    for number, seed in enumerate(spec.seeds):
+        slowest = max(Clock(network, OTHERS[method], seed).slow)
+        found = {name: trace[name].to_numpy()[number] for name in trace.coords if name != "seed"}
+        carried, gradients = found["sequential_bytes"], found["sequential_gradients"]
+        if method == "fmgda":
+            carried = carried / 3  # each worker has a link of its own
+        if method == "online_gradient_descent":  # agents send, and compute when they have received
+            gradients = np.append(0, gradients[:-1])
+        seconds = 0.25 * found["sequential_messages"] + carried / 500
+        seconds += 0.01 * slowest * gradients
+        # What is computed after the last exchange takes its time before the next one.
+        left = seconds - found["simulated_time"]
+        assert (left > -1e-6).all()
+        np.testing.assert_allclose(left[1:], left[1], rtol=0, atol=1e-6)
+        if method in ("online_gradient_descent", "tdcd"):
+            assert abs(left).max() < 1e-6
+
+
+def test_times_of_nodes_that_all_wait_go_on_where_a_run_was_killed(tmp_path):
+    method = "dp_gradient_tracking"
+    varied = BARRIER | {"compute": {"kind": "lognormal", "spread": 1.0}}
+    spec, shards = small(method, network=varied, rounds=4), small_shards(tmp_path, method)
+    trace = train(spec, shards, tmp_path / "trace.nc")
+    resumed = killed_and_resumed((2, 3), spec, shards, tmp_path)
+    assert without_times(resumed).identical(without_times(trace))
+    assert rehearse(spec, shards) == "does what a method promises"
+
+
+def test_only_clients_that_a_server_chooses_may_be_away():
+    for key in ("availability", "deadline"):
+        spec = small("tdcd", network=BARRIER | {key: 0.5})
+        with pytest.raises(FedatlasError, match="'network': all silos take part in every exchange"):
+            build_algorithm(spec)
 
 
 # ------------------------------------------------------------------------------- what is refused
@@ -462,7 +517,7 @@ def test_networks_that_cannot_be_are_refused(network, told):
 def test_a_method_that_does_not_say_what_clients_do_is_refused():
     """Times hold only for what the network was told."""
     engine, everyone = engine_of("compiled", toy(NAME), NAME), np.arange(N)
-    network = TimedNetwork(N, TimedCounters(), ClientTimes(EQUAL, N, 0))
+    network = TimedNetwork(N, LossyCounters(), ClientTimes(EQUAL, N, 0))
     x, random = engine.zeros(), RoundRandom(0)
     with pytest.raises(FedatlasError, match=r"network\.participants did not choose"):
         network.broadcast(x, to=everyone)

@@ -24,7 +24,7 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.algorithm import Algorithm, StepBound
 from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
 from fedatlas.federations.horizontal.problem import HorizontalProblem
-from fedatlas.federations.horizontal.timed_network import TimedCounters, TimedNetwork
+from fedatlas.federations.horizontal.timed_network import LossyCounters, TimedNetwork
 from fedatlas.federations.horizontal.torch_engine import TorchEngine
 from fedatlas.federations.parts import Counters, StarNetwork
 from fedatlas.federations.times import ClientTimes
@@ -126,7 +126,7 @@ class Run:
         network: StarNetworkModel | None = None,
     ) -> None:
         self.algorithm, self.engine = algorithm, engine
-        self.counters = Counters() if network is None else TimedCounters()
+        self.counters = Counters() if network is None else LossyCounters()
         problem = engine.counting(self.counters)
         problem.numbers_at_once = numbers_at_once or engine.numbers_at_once
         self.problem = RecordingProblem(problem)

@@ -63,7 +63,7 @@ WRONG = {
         ("clients: 5", "clients: 428", r"428 clients cannot share 427 training samples; lower"),
         ("test_f1", "disagreement", r"figure looks at disagreement, which run 'tdcd' does not"),
         ("latency(10)", "epsilon", r"looks at epsilon, .* does not count: it is not private"),
-        ("latency(10)", "simulated_time", r"looks at simulated_time, .*: it has no parties$"),
+        ("latency(10)", "simulated_time", r"looks at simulated_time, .*: it states no .network"),
         ("breast-cancer", "digits", r"needs labels ±1, but digits is a multiclass data set"),
     ]),
     "agents": ({"small": AGENTS["small"]}, [

@@ -50,6 +50,7 @@ def build_algorithm(spec: RunSpec, where: str | None = None) -> Algorithm:
     with error_context(of_method):
         method = algorithm_class(spec.algorithm)
         method.check_setting(spec.partition, spec.objective, spec.graphs)
+        method.federation.check_network(spec.network)
     algorithm = validated(method, spec.hyper_parameters, f"{where} ({spec.algorithm})")
     with error_context(where):
         algorithm.check_run(spec)

@@ -111,10 +111,12 @@ def is_counted(trace: Trace, cost: str) -> bool:
 def has_own_clock(trace: Trace) -> bool:
     """Whether all time was simulated event by event, as for parties.
 
-    Clients around a server, whose late answers waste bytes, have critical-path totals besides, or
-    do not wait for each other.
+    Other runs on a network of their own have critical-path totals besides, or do not wait for each
+    other.
     """
-    return "simulated_time" in trace and "wasted_bytes" not in trace
+    if "simulated_time" not in trace:
+        return False
+    return "seconds_per_gradient" not in (specification(trace)["network"] or {})
 
 
 def network_time(trace: Trace, network: DeclaredNetwork) -> np.ndarray:

@@ -113,7 +113,7 @@ class Algorithm(Model, ABC):
         return {
             name: total
             for name, total in totals
-            if not (self.asynchronous and name.startswith("sequential_"))
+            if not (name.startswith("_") or (self.asynchronous and name.startswith("sequential_")))
         }
 
     @classmethod

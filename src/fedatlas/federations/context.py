@@ -16,6 +16,7 @@ from fedatlas.federations.algorithm import Algorithm
 from fedatlas.files import text_digest
 from fedatlas.privacy.accountants import PrivacyContext
 from fedatlas.schema.federation import FEW, Federation, Sizes, Tiny, format_span
+from fedatlas.schema.network_model import StarNetworkModel
 from fedatlas.schema.objectives import LinearObjective, NetworkObjective
 from fedatlas.schema.runs import RunSpec
 
@@ -169,6 +170,24 @@ def _claimed(spec: RunSpec, device: str) -> str:
     from fedatlas.arithmetic.torch_device import claimed
 
     return claimed(device, spec.name)
+
+
+def timed(
+    network: Any, counters: Any, spec: RunSpec, seed: int, nodes: int, *, down: Sequence[str] = (),
+    share: float = 1.0,
+) -> Any:  # fmt: skip
+    """The network as it is or, of a run that states one, with the time of its exchanges.
+
+    nodes: how many compute. down: calls that carry to workers or clients. share: of the bytes of
+    the busiest node, those on its busiest link.
+    """
+    if spec.network is None:
+        return network
+    from fedatlas.federations.times import ClientTimes, TimedExchanges
+
+    assert isinstance(spec.network, StarNetworkModel)
+    times = ClientTimes(spec.network, nodes, seed)
+    return TimedExchanges(network, counters, times, down, share)
 
 
 def shard_files(folder: Path, silos: int) -> list[Path]:

@@ -116,6 +116,14 @@ class SequentialCounters:
 
 
 @dataclass
+class TimedCounters:
+    """What runs count besides whose nodes all wait for each other on a declared network."""
+
+    simulated_time: float = 0.0  # s, by the end of the last exchange
+    _timed_gradients: float = 0.0  # of sequential_gradients, those before it
+
+
+@dataclass
 class Counters(SequentialCounters):
     """Running totals since round 0, of clients around a server."""
 

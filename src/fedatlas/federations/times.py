@@ -1,9 +1,11 @@
-"""Times that declared networks draw: laws of parties' and clients' work, and clients' answers.
+"""Times that declared networks draw: of parties' work, of clients' answers, of nodes that all wait.
 
 Times are whole nanoseconds as float64, so that those that ought to be equal are equal.
 """
 
-from functools import lru_cache
+from collections.abc import Sequence
+from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -81,12 +83,9 @@ class ClientTimes:
 
         trips: (S,) the number of each client's trip, from 0.
         """
-        model, chance = self._model, self._numbers(_WORK, clients, trips)
-        factors = self._factors[(chance * len(self._factors)).astype(np.int64)]
-        down = load.down / (model.bandwidth_down or np.inf)
-        up = load.up / (model.bandwidth_up or np.inf)
-        work = load.gradients[clients] * self._work[clients] * factors
-        took: np.ndarray = np.rint(self.round_trip + NANOSECONDS * (down + up) + work)
+        links = self.seconds(load.down, down=True) + self.seconds(load.up, down=False)
+        work = load.gradients[clients] * self._work[clients] * self._factor(clients, trips)
+        took: np.ndarray = np.rint(self.round_trip + NANOSECONDS * links + work)
         return took
 
     def arrive(
@@ -115,6 +114,22 @@ class ClientTimes:
             trips[places] -= 1
             places = places[~anew]
         return found
+
+    def exchange(self, number: int, gradients: float, messages: int, load: float) -> float:
+        """Nanoseconds until all nodes have computed and carried what an exchange needs.
+
+        number: of the exchange. gradients: of each node since the last one. messages: one after the
+        other. load: seconds that the busiest link is busy.
+        """
+        trips = np.full(len(self._everyone), number)
+        work = self._work * self._factor(self._everyone, trips)
+        links = messages * self._model.latency + load
+        return float(np.rint(NANOSECONDS * links + gradients * work.max()))
+
+    def seconds(self, carried: float, *, down: bool) -> float:
+        """Seconds for which a link is busy with so many bytes."""
+        model = self._model
+        return carried / ((model.bandwidth_down if down else model.bandwidth_up) or np.inf)
 
     def opens(self, now: float) -> float:
         """When, from now on, somebody is there by a trace; now without one."""
@@ -147,6 +162,11 @@ class ClientTimes:
         np.maximum.at(leave, clients[there].astype(np.int64), until)
         return leave
 
+    def _factor(self, clients: np.ndarray, trips: np.ndarray) -> np.ndarray:
+        """Of these trips' work, about its average, (S,)."""
+        chance = self._numbers(_WORK, clients, trips)
+        return self._factors[(chance * len(self._factors)).astype(np.int64)]
+
     def _numbers(self, what: int, clients: np.ndarray, trips: np.ndarray) -> np.ndarray:
         """Numbers in [0, 1) of these clients' trips, (S,)."""
         found = np.empty(len(clients))
@@ -154,3 +174,38 @@ class ClientTimes:
             own = trips == trip
             found[own] = self._drawn(trip)[what, clients[own]]
         return found
+
+
+class TimedExchanges:
+    """A network of workers, agents or silos, none of which goes on before an exchange has ended.
+
+    An exchange takes a latency for each of its messages one after the other, the bytes of the
+    busiest node over a bandwidth, and the gradients since the last one, of whom they take longest.
+    """
+
+    def __init__(
+        self, network: Any, counters: Any, times: ClientTimes, down: Sequence[str], share: float
+    ) -> None:
+        """See `federations.context.timed`."""
+        self._network, self._counters, self._times = network, counters, times
+        self._down, self._share = down, share
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._network, name)
+        if name in ("states", "trackers") and value is not None:
+            return TimedExchanges(value, self._counters, self._times, self._down, self._share)
+        return partial(self._timed, name, value) if callable(value) else value
+
+    def _timed(self, name: str, call: Any, *given: Any, **options: Any) -> Any:
+        count = self._counters
+        messages, carried = count.sequential_messages, count.sequential_bytes
+        answer = call(*given, **options)
+        number = count.sequential_messages
+        messages, carried = number - messages, self._share * (count.sequential_bytes - carried)
+        if messages or carried:
+            gradients = count.sequential_gradients - count._timed_gradients
+            load = self._times.seconds(carried, down=name in self._down)
+            took = self._times.exchange(number, gradients, messages, load)
+            count._timed_gradients = count.sequential_gradients
+            count.simulated_time = count.simulated_time + took / NANOSECONDS
+        return answer

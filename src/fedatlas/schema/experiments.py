@@ -435,5 +435,5 @@ class Experiment(Studies):
 def _owner(network: AnyNetworkModel | None) -> str:
     """Whose network a declared one is, as errors name it."""
     if isinstance(network, StarNetworkModel):
-        return "clients around a server"
-    return "vertical partitions; clients around a server state 'seconds_per_gradient'"
+        return "clients, agents and silos; vertical partitions state 'seconds_per_feature'"
+    return "vertical partitions; clients, agents and silos state 'seconds_per_gradient'"

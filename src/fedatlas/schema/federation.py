@@ -18,7 +18,7 @@ import numpy as np
 
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.models import only_subclass
-from fedatlas.schema.network_model import AnyNetworkModel, Backend, NetworkModel
+from fedatlas.schema.network_model import AnyNetworkModel, Backend, NetworkModel, StarNetworkModel
 from fedatlas.schema.objectives import Objective
 from fedatlas.schema.quantities import COSTS, declared_as, declared_network, link_latencies
 
@@ -75,6 +75,7 @@ class Federation(ABC):
     has_budgets: whether methods may account for the privacy that they spend.
     own_clock: whether all runs simulate time, event by event.
     network_model: what a run's `network` declares, where runs have one.
+    may_miss: whether holders may be away, late or lost.
     timed_counters: the same as counters, of runs that simulate time only if they state a network.
     draws_by_seed: whether its networks draw numbers of their own by the seed.
     linear_on_gpus: whether linear models are computed on a GPU that is asked for by its name.
@@ -104,6 +105,7 @@ class Federation(ABC):
     has_budgets: ClassVar[bool] = False
     own_clock: ClassVar[bool] = False
     network_model: ClassVar[type[Any] | None] = None
+    may_miss: ClassVar[bool] = False
     timed_counters: ClassVar[type[Any] | None] = None
     draws_by_seed: ClassVar[bool] = False
     linear_on_gpus: ClassVar[bool] = False
@@ -121,6 +123,16 @@ class Federation(ABC):
 
     def __init_subclass__(cls) -> None:
         cls.name = cls.__module__.rpartition(".")[2]
+
+    @classmethod
+    def check_network(cls, network: AnyNetworkModel | None) -> None:
+        """Refuse, with a FedatlasError, a network whose nodes may miss what others wait for."""
+        if isinstance(network, StarNetworkModel) and network.misses and not cls.may_miss:
+            raise FedatlasError(
+                f"key 'network': all {cls.holders} take part in every exchange; only clients that "
+                "a server chooses may be away, late or lost: remove 'availability', 'loss' and "
+                "'deadline'"
+            )
 
     @classmethod
     def counters_of(cls, network: AnyNetworkModel | None) -> type[Any]:

@@ -292,7 +292,8 @@ class MessageLoss(Model):
 class StarNetworkModel(Model):
     """Speeds and links of clients around a server, who is there, and how long the server waits.
 
-    Every client has a link of its own. Nothing but `seconds_per_gradient` must be stated.
+    Every client has a link of its own. Nothing but `seconds_per_gradient` must be stated. Agents,
+    silos and workers of min–max problems have speeds and links alone.
     """
 
     seconds_per_gradient: Annotated[Seconds, Field(gt=0)] = Field(
@@ -307,9 +308,7 @@ class StarNetworkModel(Model):
         description="standard deviation of the natural logarithm of clients' times per gradient, "
         "which are lognormal with this average, drawn once for a seed",
     )
-    latency: Seconds = Field(
-        default=0.0, description="seconds from server to client, and back again"
-    )
+    latency: Seconds = Field(default=0.0, description="seconds of a message each way")
     bandwidth_down: PositiveFloat | None = Field(
         default=None, description="bytes per second from the server to each client; null: no limit"
     )
@@ -326,6 +325,11 @@ class StarNetworkModel(Model):
         default=None,
         description="seconds for which the server waits for an answer; null: until it arrives",
     )
+
+    @property
+    def misses(self) -> bool:
+        """Whether an answer may not come."""
+        return self.availability != 1 or self.loss is not None or self.deadline is not None
 
     @property
     def spells(self) -> tuple[tuple[int, float, float], ...]:

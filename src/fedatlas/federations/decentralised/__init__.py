@@ -13,9 +13,9 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Clipping
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
-from fedatlas.federations.context import ClientFederation
+from fedatlas.federations.context import ClientFederation, timed
 from fedatlas.federations.decentralised.graph import GraphCounters, GraphNetwork, GraphProblem
-from fedatlas.federations.parts import linear_model
+from fedatlas.federations.parts import TimedCounters, linear_model
 from fedatlas.privacy.accountants import (
     Budget,
     PrivacyContext,
@@ -26,6 +26,7 @@ from fedatlas.privacy.accountants import (
 )
 from fedatlas.schema.federation import OF_AGENTS, Assembled, Federation, Sizes, Tiny
 from fedatlas.schema.graphs import check_connected_and_balanced
+from fedatlas.schema.network_model import StarNetworkModel
 from fedatlas.schema.objectives import (
     ClassificationObjective,
     LinearObjective,
@@ -35,6 +36,11 @@ from fedatlas.schema.objectives import (
 from fedatlas.schema.runs import RunSpec
 
 
+@dataclass
+class TimedAgents(TimedCounters, GraphCounters):
+    """Counters of runs that state a network."""
+
+
 class Decentralised(ClientFederation):
     """Each agent has a model of its own."""
 
@@ -42,6 +48,7 @@ class Decentralised(ClientFederation):
     objectives = (LinearObjective, ClassificationObjective, PolyakObjective)
     holders = "agents"
     counters = GraphCounters
+    network_model, timed_counters = StarNetworkModel, TimedAgents
     has_budgets = True
     inwards = ("send", "release")
     needed = ("send", "release")
@@ -88,10 +95,11 @@ class Decentralised(ClientFederation):
         return linear_model(spec, mean)
 
     @classmethod
-    def network(cls, spec: Any, engine: Any, counters: Any, seed: int) -> GraphNetwork:
+    def network(cls, spec: Any, engine: Any, counters: Any, seed: int) -> Any:
         """The same graphs for all seeds."""
         states, trackers = spec.graph_weights
-        return GraphNetwork(states, trackers, engine.array, engine.draws, counters)
+        network = GraphNetwork(states, trackers, engine.array, engine.draws, counters)
+        return timed(network, counters, spec, seed, engine.clients)
 
 
 class DecentralisedAlgorithm(Algorithm):

@@ -14,7 +14,7 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.context import ClientFederation
-from fedatlas.federations.horizontal.timed_network import TimedCounters
+from fedatlas.federations.horizontal.timed_network import LossyCounters
 from fedatlas.federations.parts import Counters, Load, StarNetwork, linear_model
 from fedatlas.schema.federation import Assembled, Federation, Sizes, Tiny
 from fedatlas.schema.models import Model
@@ -35,7 +35,7 @@ class Horizontal(ClientFederation):
     objectives = (LinearObjective, PredictionObjective)
     holders = "clients"
     counters = Counters
-    network_model, timed_counters = StarNetworkModel, TimedCounters
+    network_model, timed_counters, may_miss = StarNetworkModel, LossyCounters, True
     weighs_clients = True
     has_prox = validates = True
     has_budgets = True

@@ -20,7 +20,7 @@ _FREE = -1  # in place of a client
 
 
 @dataclass
-class TimedCounters(Counters):
+class LossyCounters(Counters):
     """Counters of runs that state a network."""
 
     simulated_time: float = 0.0  # s
@@ -69,9 +69,9 @@ class Arrived(NamedTuple):
 class TimedNetwork(StarNetwork):
     """A star whose clients take time, and may be away, late or lost."""
 
-    _counters: TimedCounters
+    _counters: LossyCounters
 
-    def __init__(self, clients: int, counters: TimedCounters, times: ClientTimes) -> None:
+    def __init__(self, clients: int, counters: LossyCounters, times: ClientTimes) -> None:
         super().__init__(clients, counters)
         self._times = times
         self._asked: np.ndarray | None = None  # who may be sent something

@@ -11,12 +11,18 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
-from fedatlas.federations.context import ClientFederation
+from fedatlas.federations.context import ClientFederation, timed
 from fedatlas.federations.min_max.problem import MinMaxProblem, PrimalDual
-from fedatlas.federations.parts import Counters, StarNetwork
+from fedatlas.federations.parts import Counters, StarNetwork, TimedCounters
 from fedatlas.schema.federation import Assembled, Federation
+from fedatlas.schema.network_model import StarNetworkModel
 from fedatlas.schema.objectives import AucObjective
 from fedatlas.schema.runs import RunSpec
+
+
+@dataclass
+class TimedWorkers(TimedCounters, Counters):
+    """Counters of runs that state a network."""
 
 
 class MinMax(ClientFederation):
@@ -26,6 +32,7 @@ class MinMax(ClientFederation):
     objectives = (AucObjective,)
     holders = "clients"
     counters = Counters
+    network_model, timed_counters = StarNetworkModel, TimedWorkers
     inwards, outwards = ("gather",), ("broadcast",)
     needed = ("gather",)
     silent = "the server is sent nothing: call network.gather"
@@ -48,8 +55,11 @@ class MinMax(ClientFederation):
         return Assembled(arrays | {"a": a, "b": b, "w": engine.numpy(point.w)}, {})
 
     @classmethod
-    def network(cls, spec: Any, engine: Any, counters: Any, seed: int) -> StarNetwork:
-        return StarNetwork(engine.clients, counters)
+    def network(cls, spec: Any, engine: Any, counters: Any, seed: int) -> Any:
+        workers = engine.clients
+        network = StarNetwork(workers, counters)
+        # Each worker has a link of its own.
+        return timed(network, counters, spec, seed, workers, down=cls.outwards, share=1 / workers)
 
 
 class MinMaxAlgorithm(Algorithm):

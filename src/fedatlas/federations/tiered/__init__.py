@@ -1,16 +1,24 @@
 """Silos that hold columns, each with clients around its hub that hold some of its samples."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedatlas.federations.parts import by_column, linear_model
+from fedatlas.federations.context import timed
+from fedatlas.federations.parts import TimedCounters, by_column, linear_model
 from fedatlas.federations.tiered.hubs import TieredCounters, TieredNetwork, TieredProblem
 from fedatlas.schema.federation import Assembled, Federation, Sizes, Tiny, format_span
+from fedatlas.schema.network_model import StarNetworkModel
 from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
 from fedatlas.shards.assignment import silo_blocks
+
+
+@dataclass
+class TimedSilos(TimedCounters, TieredCounters):
+    """Counters of runs that state a network."""
 
 
 class Tiered(Federation):
@@ -21,6 +29,7 @@ class Tiered(Federation):
     sharding = "fedatlas.shards.cutting:cut_silos"
     holders = "silos"
     counters = TieredCounters
+    network_model, timed_counters = StarNetworkModel, TimedSilos
     inwards, outwards = ("exchange", "collect_models"), ("send_models",)
     needed = ("collect_models",)
     silent = "hubs are sent nothing: call network.collect_models"
@@ -78,5 +87,6 @@ class Tiered(Federation):
         return Assembled(arrays, {"silos": silos})
 
     @classmethod
-    def network(cls, spec: Any, engine: Any, counters: Any, seed: int) -> TieredNetwork:
-        return TieredNetwork(engine.clients, counters)
+    def network(cls, spec: Any, engine: Any, counters: Any, seed: int) -> Any:
+        network = TieredNetwork(engine.clients, counters)
+        return timed(network, counters, spec, seed, sum(engine.clients), down=cls.outwards)
