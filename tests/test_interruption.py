@@ -154,7 +154,7 @@ def test_a_signal_waits_for_the_end_of_its_round(
     said = [line for line in caplog.messages if number.name in line]
     assert len(said) == 1 and "ends after 1 seeds and 17 rounds" in said[0]
     assert [file.name for file in tmp_path.iterdir()] == ["seeds"]
-    assert len(list(tmp_path.rglob("*.npz"))) == 2
+    assert len(list(tmp_path.glob("seeds/*/*.npz"))) == 2
     caplog.clear()
     with caplog.at_level("INFO"):
         resumed, rounds = interrupted_in_round(None)
@@ -168,7 +168,7 @@ def test_a_signal_waits_for_the_end_of_its_round(
 def test_a_second_signal_does_not_wait(interrupted_in_round, tmp_path):
     with pytest.raises(SystemExit):
         interrupted_in_round(signal.SIGTERM, times=2)
-    assert len(list(tmp_path.rglob("*.npz"))) == 1  # that of the first seed
+    assert len(list(tmp_path.glob("seeds/*/*.npz"))) == 1  # that of the first seed
 
 
 def test_without_a_checkpoint_nothing_waits(interrupted_in_round, tmp_path):
@@ -327,7 +327,7 @@ def test_a_checkpoint_of_another_environment_is_not_continued(
 ):
     with pytest.raises(SystemExit):
         interrupted_in_round(signal.SIGTERM)
-    for file in tmp_path.rglob("*.npz"):
+    for file in tmp_path.glob("seeds/*/*.npz"):
         with np.load(file) as archive:
             header = json.loads(str(archive["header"]))
         if seeds.FINISHED not in header:
