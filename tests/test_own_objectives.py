@@ -14,6 +14,7 @@ from fedatlas.arithmetic.samples import Samples
 from fedatlas.code import code_digest
 from fedatlas.errors import FedatlasError
 from fedatlas.extensions import VARIABLE, open_projects
+from fedatlas.federations.context import _claimed
 from fedatlas.federations.shards import ClientSamples
 from fedatlas.federations.vertical.shards import PartyRows
 from fedatlas.objectives import _losses
@@ -103,6 +104,14 @@ def test_rows_in_any_layout_and_constants(rows):
     assert hash(objective) == hash(LinearObjective(**HUBER)) and objective != without
     with pytest.raises(FedatlasError, match="no attack knows the loss huber"):
         derivatives(objective.loss, label, label)
+
+
+def test_a_gpu_that_is_asked_for_computes_what_it_knows():
+    """Runs with others stay on the CPU: nothing looks for a GPU then."""
+    for objective in (HUBER, {"name": "logistic", "nonsmooth": {"name": "l1", "weight": 0.1}}):
+        assert _claimed(small("fedavg", objective=objective), "cuda:7") == "cpu"
+    with pytest.raises(FedatlasError, match="cuda:7"):
+        _claimed(small("fedavg", objective={"name": "logistic"}), "cuda:7")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import cfunc, float64, njit, types
-from numba.core.errors import NumbaError
 from numba.extending import intrinsic
 
 from fedatlas.extensions import relative_path
@@ -49,10 +48,10 @@ def _address(function: Callable[..., float], numbers: tuple[float, ...]) -> int:
         called = cfunc(float64(float64, float64), error_model="numpy")(of_scalars)
         _KEPT.append(called)
         return int(called.address)
-    except NumbaError as error:
+    except Exception as error:  # numba's are of many kinds
         place = f"{relative_path(str(getsourcefile(function)))}, line {getsourcelines(function)[1]}"
         log.warning(
-            "%s: numba cannot compile %s, which takes a hundred times longer so: write it of "
+            "%s: numba cannot compile %s, which is called as it is, many times slower: write it of "
             "numbers, with `math` or numpy, and mark functions that it calls with @numba.njit. %s",
             *(place, function.__name__, str(error).strip().splitlines()[0]),
         )
