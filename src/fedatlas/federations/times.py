@@ -169,11 +169,11 @@ class ClientTimes:
 
     def _numbers(self, what: int, clients: np.ndarray, trips: np.ndarray) -> np.ndarray:
         """Numbers in [0, 1) of these clients' trips, (S,)."""
-        found = np.empty(len(clients))
-        for trip in np.unique(trips).tolist():
-            own = trips == trip
-            found[own] = self._drawn(trip)[what, clients[own]]
-        return found
+        if len(trips) and (trips == trips[0]).all():  # as of all clients of a round
+            found: np.ndarray = self._drawn(int(trips[0]))[what, clients]
+            return found
+        pairs = zip(clients.tolist(), trips.tolist(), strict=True)
+        return np.array([self._drawn(trip)[what, client] for client, trip in pairs], dtype=float)
 
 
 class TimedExchanges:

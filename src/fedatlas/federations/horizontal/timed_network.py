@@ -216,8 +216,11 @@ class _Places:
         if busy == 0:
             self._now = times.opens(self._now)
         chance = random.uniform(len(self._trips)) if times.by_chance else None
+        idle = np.zeros(len(self._trips), bool)
+        idle[times.present(self._now, chance)] = True
         computing = np.delete(self._clients, self.arrived)
-        others = np.setdiff1d(times.present(self._now, chance), computing)
+        idle[computing[computing != _FREE]] = False
+        others = np.flatnonzero(idle)
         wanted = min(wanted, len(others))
         clients, places = others[random.sample(len(others), wanted)], free[:wanted]
         trips = self._trips[clients]
