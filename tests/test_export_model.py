@@ -313,3 +313,15 @@ def test_safetensors_where_they_are_installed(fedavg, tmp_path, monkeypatch):
         assert json.loads(file.metadata()["fedatlas"]) == about
         assert set(file.keys()) == set(arrays)
         assert all(np.array_equal(file.get_tensor(name), arrays[name]) for name in arrays)
+
+
+@pytest.mark.parametrize("until", [{"wall_time": 1e-9}, {"gradient_norm": 0.4}])
+def test_a_run_that_a_budget_or_a_target_ended_is_trained_for_as_many_rounds(tmp_path, until):
+    results, spec = ran(
+        tmp_path, "fedavg", partition=CLIENTS, rounds=40, record_every=2, until=until
+    )
+    recorded = read_trace(spec.trace_file(results))
+    assert recorded["round"][:, -1].max() < 40
+    for seed in spec.seeds:
+        told = export_model(results, "test-small", "fedavg", tmp_path / "m.npz", seed=seed)
+        assert told == "its trace equals the recorded one, bit for bit"

@@ -67,9 +67,12 @@ def export_model(
     shards = results / "shards" / spec.dataset / spec.split
     device = device or recorded.attrs["device"].partition(":")[0]
     require_writable(output)
+    own, rounds = _ended(recorded.sel(seed=[seed]))
+    # As many rounds as it took, whatever ended it.
+    course = spec.model_copy(update={"rounds": rounds or spec.rounds, "until": {}})
     with naming_run(spec.name, device):
-        trace, model = _trained(spec, shards, data, output, device)
-    found = _compared(recorded.sel(seed=[seed]), trace, spec)
+        trace, model = _trained(course, shards, data, output, device)
+    found = _compared(own, trace, spec)
     last = {
         name: float(values[0, -1])
         for name, values in trace.data_vars.items()
@@ -92,6 +95,14 @@ def export_model(
     }
     write(model.arrays, canonical_json(about))
     return found
+
+
+def _ended(recorded: xr.Dataset) -> tuple[xr.Dataset, int]:
+    """The records of one seed until it ended, and after how many rounds; 0 if it diverged."""
+    rounds = recorded["round"].to_numpy()[0]
+    if np.isnan(rounds[-1]):
+        return recorded, 0
+    return recorded.isel(record=slice(0, int(np.argmax(rounds == rounds[-1])) + 1)), int(rounds[-1])
 
 
 def _trained(
