@@ -32,6 +32,7 @@ from fedatlas.pages.repository import (
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.experiment_files import read_experiments
 from fedatlas.schema.models import read_yaml, validated
+from fedatlas.schema.objectives import objective_classes
 from fedatlas.schema.papers import OURS, PANELS, RAN, load_coverage
 from fedatlas.schema.partitions import OF_CLIENTS, OF_PARTIES, Partition
 from verdict_factory import verdict
@@ -40,7 +41,7 @@ ROOT = Path(__file__).parent.parent
 CONFIG = ROOT / "config"
 sys.path.insert(0, str(ROOT / "docs"))
 
-from making import configuration, explorer, methods, papers, schemas  # noqa: E402
+from making import configuration, explorer, methods, objectives, papers, schemas  # noqa: E402
 from making import words as making_words  # noqa: E402
 from making.described import parted  # noqa: E402
 from making.papers import sentence_counts  # noqa: E402
@@ -72,6 +73,11 @@ def test_every_key_and_hyper_parameter_is_described(made):
         if not value.get("description")
     ]
     assert not lacking
+
+
+def test_the_page_of_objectives_has_all_of_them():
+    page = objectives.page()
+    assert [name for name in objective_classes() if f"`{name}`" not in page] == []
 
 
 def test_committed_schemas_are_those_of_the_models(made):
