@@ -148,7 +148,7 @@ def measure(file: Path, command: list[str]) -> None:
     timed(rehearsal, "rehearse_once", "rehearsal")
     timed(loop._Run, "train", "rounds")
     timed(loop._Run, "_warm_up", "loading", within="rounds")
-    timed(loop._Run, "_record", "evaluation", within="rounds")
+    timed(loop._Run, "_measured", "evaluation", within="rounds")
     timed(loop, "write_trace", "writing")
     parts["imports"] = time.process_time() - began
     sys.argv = ["fedatlas", *command]

@@ -157,6 +157,53 @@ def test_a_file_that_declares_nothing_sound_is_named(tmp_path, monkeypatch, text
         load(tmp_path, one=BASE)
 
 
+OF_STATE = """
+from fedatlas.measurements import Cost
+
+class Shares(Cost):
+    title = "what a method counts itself"
+    methods = ("counting",)
+
+    def spent(self, counted, problem, state):
+        return {}
+"""
+COUNTING = """
+from dataclasses import dataclass
+from typing import Any
+
+from fedatlas.algorithms.fedavg import FedAvg
+
+@dataclass(frozen=True)
+class State:
+    x: Any
+    shares: float = 0.0
+
+class Counting(FedAvg):
+    title = "FedAvg that counts"
+    source = "ours"
+
+    def start(self, problem, network, x0):
+        return State(x0)
+
+    def round(self, state, problem, network, random):
+        moved = super().round(state, problem, network, random)
+        return State(moved.x, state.shares + 2.5)
+"""
+
+
+def test_a_method_keeps_what_it_alone_can_count_in_its_state(tmp_path, monkeypatch):
+    files = {"methods/counting.py": COUNTING}
+    files["measurements/shares.py"] = OF_STATE.format("state.shares")
+    files["measurements/falling.py"] = OF_STATE.format("-state.shares")
+    open_project(tmp_path / "lab", files, monkeypatch)
+    trace = fedatlas.train("counting", "breast-cancer", measurements=["shares"], **STAR)
+    np.testing.assert_array_equal(trace["shares"], [[0, 25, 50]] * 2)
+    with pytest.raises(FedatlasError, match=r"no run here has 'shares'.*for the methods counting"):
+        fedatlas.train("fedavg", "breast-cancer", measurements=["shares"], **STAR)
+    with pytest.raises(FedatlasError, match=r"falling.py: falls from -?0 to -25 by round 10"):
+        fedatlas.train("counting", "breast-cancer", measurements=["falling"], **STAR)
+
+
 OF_ONE = """
 from fedatlas.measurements import Measurement
 

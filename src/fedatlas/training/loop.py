@@ -25,6 +25,13 @@ from fedatlas.schema.endings import spent
 from fedatlas.schema.runs import RunSpec, record_schedule
 from fedatlas.store.trace import build_trace, values_digest, write_trace
 from fedatlas.training.last_states import LastStates
+from fedatlas.training.records import (
+    ends_above_start,
+    finite_number,
+    together,
+    uncounted,
+    warnings_of_ends,
+)
 from fedatlas.training.seeds import (
     Position,
     SeedFiles,
@@ -79,25 +86,6 @@ def train(
         trace = run.trace()
         write_trace(trace, output)
     return trace
-
-
-def _ends_above_start(spec: RunSpec, objective: np.ndarray, status: Sequence[str]) -> list[str]:
-    """A warning for the log and the trace, if seeds end worse than they began."""
-    found = [
-        number
-        for number, outcome in enumerate(status)
-        if outcome == "ok" and objective[number, -1] > objective[number, 0]
-    ]
-    if not found:
-        return []
-    seeds = ", ".join(str(spec.seeds[number]) for number in found)
-    start, end = (float(np.median(objective[found, at])) for at in (0, -1))
-    warning = (
-        f"the objective ends above its start, at {end:.4g} from {start:.4g}, of the seeds {seeds}: "
-        "the step size, noise or clipping may be too large"
-    )
-    log.warning("%s: %s", spec.name, warning)
-    return [warning]
 
 
 class _Progress:
@@ -156,7 +144,7 @@ class _Run:
         """The trace, when all seeds have results."""
         spec, algorithm, privacy = self.spec, self.algorithm, self.privacy
         results = [self.files.found[seed] for seed in spec.seeds]
-        variables = {name: _together(results, name) for name in results[0].variables}
+        variables = {name: together(results, name) for name in results[0].variables}
         rounds = variables["round"]
         recorded = ~np.isnan(rounds)
         for name, budget in privacy.spent.items():
@@ -167,8 +155,8 @@ class _Run:
         warnings = [
             *(warning for one in made for warning in one["warnings"]),
             *privacy.warnings,
-            *_ends_above_start(spec, variables["objective"], status),
-            *_warnings_of_ends(spec, results),
+            *ends_above_start(spec, variables["objective"], status),
+            *warnings_of_ends(spec, results),
             *differing_versions(made, spec.seeds),
         ]
         attributes = {
@@ -362,6 +350,13 @@ class _Run:
                 if name not in result.variables:
                     result.variables[name] = np.full(len(self.schedule), np.nan)
                 result.variables[name][record] = value
+            for name in self.own_costs if record else ():
+                before, now = result.variables[name][record - 1 : record + 1]
+                if now < before:
+                    raise FedatlasError(
+                        f"measurements/{name}.py: falls from {before:g} to {now:g} by round {done}:"
+                        " a cost is what was spent so far"
+                    )
             if done and self.ending.has_reached(found):
                 ended_by = self.ending.measurement
             if ended_by:
@@ -391,7 +386,7 @@ class _Run:
             **self.algorithm.counted(run.counters),
         }
         return counted | {
-            name: _number(name, done, uncounted(run, one.spent, counted, run.problem, state))
+            name: finite_number(name, done, uncounted(run, one.spent, counted, run.problem, state))
             for name, one in self.own_costs.items()
         }
 
@@ -415,64 +410,9 @@ class _Run:
             return None
         for name, one in self.own.items():
             found = uncounted(run, one.measure, run.problem, point)
-            measured[name] = _number(name, int(counted["round"]), found)
+            measured[name] = finite_number(name, int(counted["round"]), found)
         self._measuring += time.perf_counter() - began
         return {**counted, **measured}
-
-
-def uncounted(run: SeedRun, function: Callable[..., Any], *given: Any) -> Any:
-    """What a function gives, whose questions to the problem cost the run nothing."""
-    before = dict(vars(run.counters))
-    found = function(*given)
-    vars(run.counters).update(before)
-    return found
-
-
-def _number(name: str, done: int, found: Any) -> float:
-    """What a file of measurements gives; FedatlasError unless it is a finite number."""
-    try:
-        value = float(found)
-    except (TypeError, ValueError):
-        value = math.nan
-    if not math.isfinite(value):
-        raise FedatlasError(
-            f"measurements/{name}.py: gives {str(found)[:80]} after round {done}: give a finite "
-            "number"
-        )
-    return value
-
-
-def _together(results: Sequence[SeedResult], name: str) -> np.ndarray:
-    """A variable of all seeds, (seeds, records).
-
-    A seed that ended before others keeps its last record: it spends nothing more and stands still.
-    """
-    columns = [result.variables[name] for result in results]
-    longest = max(map(len, columns))
-    return np.stack([np.pad(column, (0, longest - len(column)), "edge") for column in columns])
-
-
-def _warnings_of_ends(spec: RunSpec, results: Sequence[SeedResult]) -> list[str]:
-    """Warnings, also for the log, of budgets that were not spent, or that machines measure."""
-    ending, warnings = spec.ending, []
-    if not ending.repeatable:
-        warnings.append(
-            f"'until' is a budget of {ending.cost}, which the machine measures: another training "
-            "ends elsewhere"
-        )
-    early = [
-        str(seed)
-        for seed, result in zip(spec.seeds, results, strict=True)
-        if ending.cost and result.made["ended_by"] == "rounds"
-    ]
-    if early:
-        warnings.append(
-            f"all {spec.rounds} rounds end before {ending.cost}: {ending.budget:g} is spent, of "
-            f"the seeds {', '.join(early)}: raise 'rounds'"
-        )
-    for warning in warnings:
-        log.warning("%s: %s", spec.name, warning)
-    return warnings
 
 
 def _by_name(by_seed: Mapping[int, Any]) -> dict[str, Any]:
