@@ -188,25 +188,29 @@ def unmasked_shares(
     where only one party does not collude.
     """
     pool = set(colluders)
-    others = np.array(sorted(set(range(trees[0].parties)) - pool))
+    others = sorted(set(range(trees[0].parties)) - pool)
 
     def received(tree: AggregationTree) -> np.ndarray:
         """A basis of the sums over others that were sent to the pool, (rank, others)."""
         sums = [
-            np.isin(others, [*leaves])
+            [party in leaves for party in others]
             for (receiver, _), leaves in zip(tree.steps, tree.sent, strict=True)
             if receiver in pool
         ]
-        return _span(np.array(sums, dtype=np.float64).reshape(len(sums), len(others)))
+        return _span(np.array(sums, dtype=np.float64)) if sums else np.zeros((0, len(others)))
 
     # A combination of masked sums is rid of its masks if the same combination of masks was seen.
     masked = received(trees[0])
     masks = np.eye(len(others)) if reused_masks else received(trees[1])
+    if not (len(masked) and len(masks)):
+        return frozenset(others if len(others) == 1 else ())
     left, cosines, _ = np.linalg.svd(masked @ masks.T)
     unmasked = left.T[: len(cosines)][cosines > 1 - _TOLERANCE] @ masked
     known = _span(np.vstack([unmasked, np.ones((1, len(others)))]))
     away = np.abs(np.eye(len(others)) - known.T @ known).max(axis=0, initial=0.0)
-    return frozenset(others[away < _TOLERANCE].tolist())
+    return frozenset(
+        party for party, distance in zip(others, away, strict=True) if distance < _TOLERANCE
+    )
 
 
 def _span(rows: np.ndarray) -> np.ndarray:
