@@ -361,26 +361,28 @@ def _fit(epochs: np.ndarray, levels: np.ndarray) -> Fit | None:
     decades = float(levels[0] - levels[-1])
     if decades <= 0:
         return None
-    slope, residual = _line(epochs, levels, -np.inf)
+    (slope,), (residual,) = _lines(epochs[None], levels, -np.inf)
     offsets = max(epochs[-1], 1e-12) * _OFFSETS
-    laws = [_line(np.log10(epochs + offset), levels, -STEEPEST_POWER) for offset in offsets]
-    power, least = min(laws, key=lambda law: law[1])
+    powers, residuals = _lines(np.log10(epochs + offsets[:, None]), levels, -STEEPEST_POWER)
+    best = int(np.argmin(residuals))
     return Fit(
         records=records,
         epochs=float(epochs[-1]),
         decades=decades,
         end=float(levels[-1]),
-        rate=-slope,
-        power=-power,
-        advantage=float(np.log10(least / residual)),
+        rate=float(-slope),
+        power=float(-powers[best]),
+        advantage=float(np.log10(residuals[best] / residual)),
         converged=bool(len(converged)),
     )
 
 
-def _line(x: np.ndarray, y: np.ndarray, steepest: float) -> tuple[float, float]:
-    """The slope, from `steepest` to 0, and the root mean square residual of the fitted line."""
-    centred = x - x.mean()
-    slope = float(centred @ (y - y.mean()) / (centred @ centred))
-    slope = min(max(slope, steepest), 0.0)
-    rest = y - y.mean() - slope * centred
-    return slope, max(float(np.sqrt(np.mean(rest**2))), _PERFECT)
+def _lines(x: np.ndarray, y: np.ndarray, steepest: float) -> tuple[np.ndarray, np.ndarray]:
+    """Fit a line to y (n,) against each row of x (m, n).
+
+    Returns slopes, from `steepest` to 0, and root mean square residuals, both (m,).
+    """
+    centred, deviation = x - x.mean(axis=1, keepdims=True), y - y.mean()
+    slopes = np.clip(centred @ deviation / (centred**2).sum(axis=1), steepest, 0.0)
+    rest = deviation - slopes[:, None] * centred
+    return slopes, np.maximum(np.sqrt(np.mean(rest**2, axis=1)), _PERFECT)
