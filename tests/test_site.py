@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import xarray as xr
 import yaml
 from docutils import nodes
 from docutils.core import publish_doctree
@@ -35,6 +34,8 @@ from fedatlas.schema.models import read_yaml, validated
 from fedatlas.schema.objectives import objective_classes
 from fedatlas.schema.papers import OURS, PANELS, RAN, load_coverage
 from fedatlas.schema.partitions import OF_CLIENTS, OF_PARTIES, Partition
+from fedatlas.store.experiment import FORMAT
+from fedatlas.store.packed import read_file
 from verdict_factory import verdict
 
 ROOT = Path(__file__).parent.parent
@@ -317,10 +318,10 @@ def test_the_explorer_of_the_site_shows_all_that_is_published(plan, tmp_path):
     }
     folders = [folder for folder in (ROOT / "published").iterdir() if folder.is_dir()]
     published: dict[str, set[str]] = {}
-    for file in (file for folder in folders for file in folder.glob("*.nc")):
-        with xr.open_dataset(file) as found:
-            runs = published.setdefault(found.attrs["experiment"], set())
-            runs |= set(found["run"].to_numpy())
+    files = (file for folder in folders for file in folder.glob("*.nc*"))  # some are packed
+    for found in (read_file(file, FORMAT, "an experiment's runs") for file in files):
+        runs = published.setdefault(found.attrs["experiment"], set())
+        runs |= set(found["run"].to_numpy())
     assert shown == {name: len(runs) for name, runs in published.items()}
     verdicts = [one for folder in folders for one in read_verdicts(folder / "verdicts.csv")]
     assert len(described["claims"]) == len(whole_claims(verdicts))
