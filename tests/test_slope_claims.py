@@ -371,7 +371,7 @@ def test_averaged_levels_are_root_mean_squares_so_far():
     trace = make_trace(np.sqrt(squares) * np.ones((6, 1)), schedule=schedule)
     found = verdict(rate(2, (0.4, 0.2, 0.1)) | {"averaged": True}, a=trace)
     assert found.effect.estimate == pytest.approx(0, abs=0.01)
-    assert "mean gradient_norm" in found.evidence
+    assert "root mean square of gradient_norm" in found.evidence
 
 
 @pytest.mark.parametrize(

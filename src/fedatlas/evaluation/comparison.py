@@ -292,14 +292,15 @@ def _plans(seeds_added: bool) -> tuple[np.ndarray, np.ndarray]:
 def together(found: Sequence[CaseOutcome], cases: Quantifier = "all") -> Outcome:
     """The outcome of a claim from those of its cases.
 
-    Cases of a `SILENT` outcome do not count. Of all others the worst counts; that any is
+    Cases of a `SILENT` outcome do not count; where there are no others, the claim is not covered if
+    no case is, else not testable. Of all others the worst counts; that any is
     contradicted pays for asking all (Holm), but for what has no p, which is not random. Of most:
     the outcome that more than half are at least as bad as; half is not most, and what undecided
     cases could change is undecided. Of any: the best, and that any is reproduced pays likewise.
     """
     spoken = [case.outcome for case in found if case.outcome not in SILENT]
     if not spoken:
-        return "not covered" if any(c.outcome == "not covered" for c in found) else "not testable"
+        return "not covered" if all(c.outcome == "not covered" for c in found) else "not testable"
     if cases == "most":
         ends: tuple[Outcome, ...] = ("contradicted", "reproduced")
         possible = {_of_most([end if o == "undecided" else o for o in spoken]) for end in ends}

@@ -304,7 +304,7 @@ class SlopeTest(EffectTest):
             + (f" with {most_chosen(chosen[goal][1], traces)}" if len(traces) > 1 else "")
             for target, goal in goals.items()
         )
-        of = f"mean {self.measurement}" if self.averaged else self.measurement
+        of = f"root mean square of {self.measurement}" if self.averaged else self.measurement
         if any(at_edge(chosen[goal][1], traces) for goal in goals.values()):
             raise NotTestableError(
                 f"{unit_of(self.cost)} to {of} ε: {told}; a step beyond the edge may be better"

@@ -209,7 +209,8 @@ class ChosenValueTest(ClaimTest):
             near = self._nearest(common)
             agree = {int(value in near) for value in chosen[0]}
             outcomes: dict[int, Outcome] = {1: "compatible", 0: "incompatible"}
-            evidence += f"; printed {self.value:g}"
+            agreeing = ", ".join(f"{value:g}" for value in near)
+            evidence += f"; printed {self.value:g}, with which {agreeing} agree"
         else:
             agree = {int(np.sign(a - b)) for a, b in zip(*chosen, strict=True)}
             outcomes = {1: "reproduced", 0: "no difference", -1: "contradicted"}
