@@ -8,7 +8,6 @@ from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
@@ -38,6 +37,8 @@ def factors_of(times: ComputeTimes) -> np.ndarray:
     if isinstance(times, MeasuredTimes):
         factors = np.array(times.times)
     elif isinstance(times, LognormalTimes):
+        from scipy import special  # not in every step: it loads for a tenth of a second
+
         factors = np.exp(times.spread * special.ndtri(middles))
     elif isinstance(times, ShiftedExponentialTimes):
         factors = times.fixed - (1 - times.fixed) * np.log1p(-middles)
