@@ -8,6 +8,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+import torch
 from scipy import sparse
 from sklearn.datasets import load_digits
 
@@ -96,6 +97,21 @@ def test_rows_by_split_are_kept_for_testing(rows):
     data = {"train": (features, label), "test": (features[:10], label[:10])}
     trace = trained("fedavg", data, objective=LOGISTIC, partition=CLIENTS | {"test": "test"})
     assert trace.test_accuracy[0, -1] > 0.8
+
+
+def test_threads_of_the_process_change_no_number(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(2000, 40)).astype(np.float32), random.integers(0, 10, 2000)
+    classes = {"name": "cross_entropy", "model": "linear"}
+    before, digests = torch.get_num_threads(), set()
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        trace = trained("fedavg", rows, objective=classes, partition=CLIENTS)
+        digests.add(trace.attrs["values_digest"])
+        assert torch.get_num_threads() == threads
+    torch.set_num_threads(before)
+    assert len(digests) == 1
 
 
 def test_networks_take_images_and_classes():

@@ -1,10 +1,12 @@
 """Theorems of a project, as the page on them shows: drawn, tabulated, and refused where wrong."""
 
+import json
 from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import fedatlas
 from experiment_files import config_folder
@@ -122,10 +124,11 @@ def test_a_file_that_is_not_as_it_must_be_is_named(tmp_path, monkeypatch, text, 
 
 
 def test_theorems_on_agents_know_their_graphs():
-    (states,) = theory._course(None, small("gaussian_gradient_descent"), None).graphs
+    trace = xr.Dataset(attrs={"specification": json.dumps({"rounds": 3})})
+    (states,) = theory._course(trace, small("gaussian_gradient_descent"), None).graphs
     ring = np.roll(np.eye(5), 1, axis=0) + np.roll(np.eye(5), -1, axis=0)
     np.testing.assert_allclose(states, ring / 3)
-    assert theory._course(None, small("fedavg"), None).graphs == ()
+    assert theory._course(trace, small("fedavg"), None).graphs == ()
 
 
 def test_an_edit_makes_the_tables_again_and_trains_nothing(lab, plan):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, TypeAlias
@@ -147,11 +149,26 @@ def _trained(
             optimum.parent.mkdir(parents=True, exist_ok=True)
             _, rows = spec.optimum_rows(seed)
             find_optimum(files[rows.slug], plan.objectives[spec.objective.slug], optimum)
-    with naming_run(spec.name, device):
+    with _threads_of_a_job(), naming_run(spec.name, device):
         if rehearsed:
             rehearse(spec, shards)
         optima = folder / "optima" if spec.optimum else None
         return train_seeds(spec, shards, folder / "trace.nc", optima=optima, device=device)
+
+
+@contextmanager
+def _threads_of_a_job() -> Iterator[None]:
+    """As many threads as a job of the workflow has, by which sums differ in their last digits."""
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    threads, before = int(os.environ.get("OMP_NUM_THREADS", "1")), torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with threadpool_limits(threads):
+            yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _sharded(

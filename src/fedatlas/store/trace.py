@@ -57,7 +57,10 @@ def _about(name: str, values: Any) -> dict[str, str]:
     """What is said of a number; a file tells of what a project declares that is not open here."""
     if name in NUMBERS:
         return about(NUMBERS[name].long_name, NUMBERS[name].units)
-    return {key: str(values.attrs[key]) for key in ("long_name", "units")}
+    given = getattr(values, "attrs", {})
+    if "long_name" not in given:
+        raise KeyError(name)
+    return {key: str(given[key]) for key in ("long_name", "units")}
 
 
 def judged(trace: xr.Dataset) -> xr.Dataset:
