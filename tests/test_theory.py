@@ -1,6 +1,7 @@
 """Theorems beside runs: constants, step bounds, promises, and their table."""
 
 from dataclasses import replace
+from itertools import pairwise
 from math import log, sqrt
 from pathlib import Path
 
@@ -94,9 +95,22 @@ def test_the_gap_and_the_distance_of_a_convex_objective():
     assert (robust.clients, robust.samples) == (CLIENTS, SAMPLES)
 
 
-def test_clients_of_unequal_size_are_refused():
-    with pytest.raises(FedatlasError, match="clients hold 2 to 3 samples"):
-        constants_of(clients((2, 3, 3)), OBJECTIVES["robust_regression"])
+@pytest.mark.parametrize("sizes", [(2, 3, 3), (1, 9, 4)])
+def test_clients_of_unequal_size_count_equally(sizes):
+    data, weight = clients(sizes), 0.1
+    ridge = constants_of(data, OBJECTIVES["ridge_regression"])
+    a, b = data.samples.features, data.samples.label
+    parts = [slice(*ends) for ends in pairwise(data.offsets)]
+    # ∇f = 1/N Σ_i 2 A_iᵀ(A_i x − b_i)/M_i + λ x = 0
+    curvature = np.mean([2 * a[i].T @ a[i] / len(b[i]) for i in parts], axis=0)
+    pull = np.mean([2 * a[i].T @ b[i] / len(b[i]) for i in parts], axis=0)
+    best = np.linalg.solve(curvature + weight * np.eye(DIMENSION), pull)
+    losses = np.mean([((a[i] @ best - b[i]) ** 2).mean() for i in parts])
+    assert ridge.distance == pytest.approx(np.linalg.norm(best), rel=1e-6)
+    assert ridge.optimum == pytest.approx(losses + weight / 2 * best @ best)
+    assert (ridge.samples, ridge.gap) == (None, pytest.approx(1 - ridge.optimum))
+    found = theorems_on(fedpage(2, 1), ridge)
+    assert all(one.lacks == "clients that hold equally many samples" for one in found)
 
 
 def theorems_on(method, constants: Constants):

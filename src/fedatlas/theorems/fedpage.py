@@ -32,8 +32,10 @@ def _lacks(method: FedPage, constants: Constants) -> str:
     wrong = []
     if method.full_round_probability not in (None, share):
         wrong.append(f"p = S/N = {share:.3g}")
+    if constants.samples is None:
+        wrong.append("clients that hold equally many samples")
     for symbol, size in (("b1", method.full_batch_size), ("b2", method.first_batch_size)):
-        if size is not None and size < constants.samples:
+        if size is not None and constants.samples is not None and size < constants.samples:
             # With smaller minibatches a bound of the variance is assumed, which is not known.
             wrong.append(f"{symbol} = M")
     return ", ".join(wrong)

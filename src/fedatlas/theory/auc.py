@@ -9,7 +9,6 @@ import numpy as np
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.shards import ClientSamples
 from fedatlas.schema.objectives import AucObjective
-from fedatlas.theory.constants import samples_of_each
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,13 @@ def min_max_constants(data: ClientSamples, objective: AucObjective) -> MinMaxCon
             f"theorems on AUC maximisation need the model 'linear' with 'scores: linear', whose "
             f"constants are known; here it is '{objective.model}' with '{objective.scores}'"
         )
-    samples_of_each(data, "workers", "FMGDA's constants are of")
+    sizes = np.diff(data.offsets)
+    if sizes.min() < sizes.max():
+        raise FedatlasError(
+            f"workers hold {sizes.min()} to {sizes.max()} samples: the constants of AUC "
+            "maximisation are known of workers that hold equally many: state 'samples' in the "
+            "partition, or leave out 'theory'"
+        )
     found = data.samples.features
     dense = np.asarray(found if isinstance(found, np.ndarray) else found.toarray(), np.float64)
     rows = np.hstack([dense, np.ones((len(dense), 1))])  # the intercept's

@@ -10,7 +10,6 @@ from scipy import sparse
 
 from fedatlas.arithmetic.kernels.formulas import LinearModel
 from fedatlas.arithmetic.objectives import average_smoothness, block_smoothness
-from fedatlas.errors import FedatlasError
 from fedatlas.federations.shards import ClientSamples, TieredSamples
 from fedatlas.federations.vertical.shards import Features, PartyRows, PartySamples
 from fedatlas.schema.losses import Loss, Regulariser
@@ -20,16 +19,17 @@ from fedatlas.training.solver import solve
 
 @dataclass(frozen=True)
 class Constants:
-    """Constants of f = 1/N Σ_i f_i over clients with equally many samples, and the start x⁰ = 0.
+    """Constants of f = 1/N Σ_i f_i, f_i the mean over client i's samples, and the start x⁰ = 0.
 
-    clients: N. samples: M of each client. smoothness: L of every f_ij (FedPAGE, Assumption 2.1).
-    average_smoothness: an L of Assumption 2.2. gap: f(x⁰) − f*, or an upper bound of it: f* is 0 at
-    least. distance: ‖x⁰ − x*‖ of a convex objective, None of others. optimum: f* of a convex one.
-    convexity: μ of f, the weight of an l2 regulariser, None of others.
+    clients: N. samples: M of each client, None where they hold unequally many. smoothness: L of
+    every f_ij (FedPAGE, Assumption 2.1). average_smoothness: an L of Assumption 2.2. gap: f(x⁰) −
+    f*, or an upper bound of it: f* is 0 at least. distance: ‖x⁰ − x*‖ of a convex objective, None
+    of others. optimum: f* of a convex one. convexity: μ of f, the weight of an l2 regulariser, None
+    of others.
     """
 
     clients: int
-    samples: int
+    samples: int | None
     smoothness: float
     average_smoothness: float
     gap: float
@@ -107,36 +107,22 @@ class TierConstants:
 
 @singledispatch
 def constants_of(data: Any, objective: LinearObjective) -> Any:
-    """Computed from samples of clients, columns of parties, or silos.
-
-    FedatlasError where clients hold unequally many.
-    """
+    """Computed from samples of clients, columns of parties, or silos."""
     raise TypeError(type(data))
-
-
-def samples_of_each(data: ClientSamples, who: str, told: str) -> int:
-    """Number of samples that every client holds; FedatlasError where they hold unequally many.
-
-    who, told: as the error calls clients and theorems.
-    """
-    sizes = np.unique(np.diff(data.offsets))
-    if len(sizes) > 1:
-        raise FedatlasError(
-            f"{who} hold {sizes[0]} to {sizes[-1]} samples: {told} {who} that hold equally many"
-        )
-    return int(sizes[0])
 
 
 @constants_of.register
 def _of_clients(data: ClientSamples, objective: LinearObjective) -> Constants:
-    samples = samples_of_each(data, "clients", "FedPAGE's theorems are about")
+    sizes: np.ndarray = np.diff(data.offsets)
+    equal = len(set(sizes.tolist())) == 1
+    weights = None if equal else data.row_weights
     features = data.samples.features
     rows = PartyRows(features, data.samples.label, np.array([0, features.shape[1]]))
-    start, smoothness = at_start(rows, objective)
-    distance, optimum = optimum_of(rows, objective)
+    start, smoothness = at_start(rows, objective, weights)
+    distance, optimum = optimum_of(rows, objective, weights)
     return Constants(
         clients=data.clients,
-        samples=samples,
+        samples=int(sizes[0]) if equal else None,
         smoothness=smoothness,
         average_smoothness=average_smoothness(features, data.offsets, objective),
         gap=start - (optimum or 0.0),
@@ -197,17 +183,21 @@ def _of_silos(data: TieredSamples, objective: LinearObjective) -> TierConstants:
     )
 
 
-def at_start(rows: PartyRows, objective: LinearObjective) -> tuple[float, float]:
-    """f(0), and L of every f_i."""
-    model = LinearModel(rows.features, rows.label, objective)
+def at_start(
+    rows: PartyRows, objective: LinearObjective, weights: np.ndarray | None = None
+) -> tuple[float, float]:
+    """f(0), and L of every f_i. weights: (n,) of rows in f, of sum 1; 1/n by default."""
+    model = LinearModel(rows.features, rows.label, objective, weights)
     return model.value_and_gradient(np.zeros(model.dimension))[0], model.smoothness
 
 
-def optimum_of(rows: PartyRows, objective: LinearObjective) -> tuple[float | None, float | None]:
-    """‖x*‖ and f* of a convex objective."""
+def optimum_of(
+    rows: PartyRows, objective: LinearObjective, weights: np.ndarray | None = None
+) -> tuple[float | None, float | None]:
+    """‖x*‖ and f* of a convex objective. weights: as of `at_start`."""
     if objective.convexity is None:
         return None, None
-    best, found = solve(rows, objective)
+    best, found = solve(rows, objective, weights)
     return float(np.linalg.norm(best)), found.objective
 
 
