@@ -35,9 +35,14 @@ def write_file(
     with tempfile.TemporaryDirectory() as folder, write_atomically(path) as temporary:
         plain = Path(folder) / path.stem
         write_netcdf(dataset, plain, encoding)
-        preset = 9 | lzma.PRESET_EXTREME
-        packed = lzma.compress(plain.read_bytes(), check=lzma.CHECK_SHA256, preset=preset)
-        temporary.write_bytes(packed)
+        temporary.write_bytes(_packed(plain.read_bytes()))
+
+
+def _packed(content: bytes) -> bytes:
+    """As small as xz makes it, with a dictionary no larger than that takes: to fill takes time."""
+    preset, size = 9 | lzma.PRESET_EXTREME, min(max(len(content), 1 << 12), 1 << 26)
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": preset, "dict_size": size}]
+    return lzma.compress(content, check=lzma.CHECK_SHA256, filters=filters)
 
 
 def read_file(path: Path, file_format: str, what: str) -> xr.Dataset:
