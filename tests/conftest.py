@@ -15,7 +15,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Property tests that name no number of examples draw so many; `make fuzz` takes "thorough". All
 # examples of a test share its folder.
 SHARED = [HealthCheck.function_scoped_fixture]
-settings.register_profile("quick", max_examples=15, deadline=None, suppress_health_check=SHARED)
+settings.register_profile("quick", max_examples=10, deadline=None, suppress_health_check=SHARED)
 settings.register_profile("thorough", parent=settings.get_profile("quick"), max_examples=1000)
 settings.load_profile("quick")
 # Files whose tests share a workflow's run take minutes: they come first, or one worker ends late.

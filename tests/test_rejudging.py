@@ -1,5 +1,6 @@
 """Verdicts follow from what is published: points, records and studies that they look at."""
 
+import contextlib
 import json
 import lzma
 import shutil
@@ -65,11 +66,34 @@ PAIRED = {"fedpage": 0.958, "fedavg": 0.965, "unused": 0.99}
 STEPS = {"0.1": 0.1, "0.03": 0.03, "0.02": 0.1, "0.006": 0.03}
 
 
-@pytest.fixture
-def judged(tmp_path, monkeypatch) -> Path:
+@pytest.fixture(scope="module")
+def original(tmp_path_factory) -> Path:
     """A folder with a configuration, and results of its experiment that were judged."""
+    folder = tmp_path_factory.mktemp("judged")
+    judge_in(folder, EXPERIMENT)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def with_published(original) -> Path:
+    """The same, and the folder `out` that was published of it."""
+    with contextlib.chdir(original):
+        command("publish", "results", "out")
+    return original
+
+
+@pytest.fixture
+def judged(original, tmp_path, monkeypatch) -> Path:
+    """A copy of it in which a test works."""
+    shutil.copytree(original, tmp_path, dirs_exist_ok=True, ignore=lambda *_: ["out"])
     monkeypatch.chdir(tmp_path)
-    return judge_in(tmp_path, EXPERIMENT)
+    return tmp_path / "results/experiments/demo-small"
+
+
+@pytest.fixture
+def published(with_published, judged) -> Path:
+    shutil.copytree(with_published / "out", "out")
+    return judged
 
 
 def judge_in(tmp_path: Path, text: str, constants: str = "") -> Path:
@@ -129,8 +153,8 @@ def test_a_step_judges_published_files_as_it_judged_the_results(judged):
             np.testing.assert_allclose(found, expected, atol=0.1 * one.effect.smallest, rtol=1e-3)
 
 
-def test_points_are_published_that_claims_look_at_and_no_others(judged):
-    command("publish", "results", "out")
+@pytest.mark.usefixtures("published")
+def test_points_are_published_that_claims_look_at_and_no_others():
     runs = fedatlas.open_atlas("out").runs()
     assert runs.groupby("run").size().to_dict() == {"fedpage": 2, "fedavg": 2, "unused": 1}
 
@@ -146,13 +170,15 @@ def test_records_are_thinned_only_as_far_as_verdicts_follow(judged):
     assert other <= 20 < kept <= 201
 
 
-def test_verify_judges_published_verdicts_again(judged):
-    command("publish", "results", "all/first")
+@pytest.mark.usefixtures("published")
+def test_verify_judges_published_verdicts_again():
+    shutil.copytree("out", "all/first")
     assert "4 of 4 verdicts follow" in command("verify", "all")
     (row, *_) = json.loads(command("verify", "all/first", "--json"))
     assert (row["claim"], row["outcome"], row["why"]) == ("demo-small/by-step", "reproduced", "")
 
 
+@pytest.mark.usefixtures("published")
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
@@ -161,8 +187,7 @@ def test_verify_judges_published_verdicts_again(judged):
         (",reproduced,", ",contradicted,", "outcome: contradicted → reproduced"),
     ],
 )
-def test_verdicts_that_do_not_follow_are_listed_with_the_reason(judged, old, new, said):
-    command("publish", "results", "out")
+def test_verdicts_that_do_not_follow_are_listed_with_the_reason(old, new, said):
     file = Path("out/verdicts.csv")
     text = file.read_text(encoding="utf-8")
     assert old in text

@@ -16,6 +16,7 @@ import xarray as xr
 
 from fedatlas import __version__
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.levels import Trace
 from fedatlas.evaluation.sentences import joined
 from fedatlas.evaluation.tables import read_budgets
 from fedatlas.evaluation.verdicts import verdict_summary, verdicts_to_csv
@@ -212,17 +213,18 @@ def _write_as_judged(
     places: of points, of which there may be none. kept: verdicts that look at these.
     """
     files: list[Path] = []
+    traces = {place: atlas.dataset(place).compute() for place in places}
 
     def written(detail: Detail | None) -> bool:
         """Whether verdicts follow from what is in the files now."""
         for part in files:
             part.unlink()
-        files[:] = _write_parts(atlas, places, file, publication, detail) if places else []
+        files[:] = _write_parts(atlas, traces, file, publication, detail) if traces else []
         published = [_with_studies(one, file.parent, detail) for one in kept]
         runs = Atlas(file.parent, files)
         return not any(one.differences(one.runs(runs)) for one in published)
 
-    most = max((atlas.dataset(place).sizes["record"] for place in places), default=0)
+    most = max((trace.sizes["record"] for trace in traces.values()), default=0)
     records, digits = publication.records, DIGITS[0]
     if records is None:
         written(None)
@@ -255,28 +257,29 @@ def stale_points(atlas: Atlas, places: Sequence[str]) -> list[str]:
 
 def _write_parts(
     atlas: Atlas,
-    places: Sequence[str],
+    traces: Mapping[str, Trace],
     file: Path,
     publication: Publication,
     detail: Detail | None,
 ) -> Iterator[Path]:
     """One file, or halves of it as long as they are large and hold more than one point."""
-    write_experiment(_published(atlas, places, publication, detail), file)
-    if detail is None or len(places) == 1 or file.stat().st_size <= MOST_BYTES:
+    write_experiment(_published(atlas, traces, publication, detail), file)
+    if detail is None or len(traces) == 1 or file.stat().st_size <= MOST_BYTES:
         yield file
         return
     file.unlink()
-    half = len(places) // 2
+    places, half = [*traces], len(traces) // 2
     for number, part in enumerate((places[:half], places[half:]), start=1):
         name = f"{file.name.removesuffix(PUBLISHED)}-part{number}{PUBLISHED}"
-        yield from _write_parts(atlas, part, file.with_name(name), publication, detail)
+        own = {place: traces[place] for place in part}
+        yield from _write_parts(atlas, own, file.with_name(name), publication, detail)
 
 
 def _published(
-    atlas: Atlas, places: Sequence[str], publication: Publication, detail: Detail | None
+    atlas: Atlas, traces: Mapping[str, Trace], publication: Publication, detail: Detail | None
 ) -> xr.Dataset:
-    """The traces at these places, of one experiment; thinned and rounded unless whole."""
-    paper, experiment, *_ = places[0].split("/")
+    """The traces, by place, of one experiment; thinned and rounded unless whole."""
+    paper, experiment, *_ = next(iter(traces)).split("/")
     declared = atlas.attributes(f"{paper}/{experiment}")
     dataset = str(declared["dataset"])
     heading = ExperimentHeading(
@@ -286,9 +289,9 @@ def _published(
         **declared | {"licence": publication.licences.get(dataset, "not in the catalogue")},
     )
     points = []
-    for place in places:
+    for place, trace in traces.items():
         run, _, point = place.rpartition("/")
-        own, trace = atlas.attributes(run), atlas.dataset(place).compute()
+        own = atlas.attributes(run)
         points.append(
             StoredPoint(
                 trace if detail is None else thinned(judged(trace), detail.records),
