@@ -353,3 +353,81 @@ def test_the_pages_experiment_has_a_point_for_every_compressor(tmp_path, monkeyp
     ]
     assert runs[1].hyper_parameters["compressor"] == {"kind": "top_k", "k": 1}
     assert build_algorithm(runs[1]).compressor == TopK(kind="top_k", k=1)
+
+
+# ------------------------------------------------------------------------ laws of one's own
+
+OWN = '''"""x scaled."""
+from typing import ClassVar
+from fedatlas.compressors import Compressor, uniform
+
+class Own(Compressor):
+    unbiased: ClassVar[bool] = {unbiased}
+    def compress(self, rows, random):
+        return {made}, {bits}
+    def {law}(self, dimension):
+        return {told}
+'''
+SOUND = {"unbiased": True, "law": "variance", "told": 0, "made": "rows", "bits": "rows[0].nbytes*8"}
+HALF = {"made": "rows * 0.5"}
+BIASED = {"unbiased": False, "law": "contraction"}
+BY_CHANCE = {"made": "2 * rows * (uniform(rows, random) < 0.5)", "told": 1}
+ALL_OR_NOTHING = {"made": "20 * rows * (random.uniform(1) < 0.05)", "told": 19}
+
+
+def lab_with(tmp_path, monkeypatch, fields):
+    files = {"compressors/own.py": OWN.format(**SOUND | fields)}
+    open_project(tmp_path / "lab", files, monkeypatch)
+    return {"compressor": {"kind": "own"}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (HALF, r"variance\(8\) = 0, but the mean of \d+ draws is 0.5 ‖x‖ away from x, where up to"),
+        (HALF | {"told": 1}, r"contraction\(8\) = 0.5, .* = 0.5 ‖x‖², but that is 0.5625 ‖x‖²"),
+        (BY_CHANCE | {"told": 0.5}, r"allows E‖C\(x\) − x‖² = 0.5 ‖x‖², but that is 1 ‖x‖²"),
+        (BIASED | HALF | {"told": 0.9}, r"contraction\(8\) = 0.9, which .* = 0.1 ‖x‖².* is 0.25 "),
+        (BIASED | {"told": 2}, r"contraction\(8\) is 2: it must be in \(0, 1\]"),
+        ({"bits": "8.0"}, "get 8 in full precision .* 8 bits, but no code needs fewer than 243:"),
+        (BIASED | HALF | {"told": 0.75, "bits": "8.0"}, "no code needs fewer than 243:"),
+        (
+            {"bits": "0"},
+            r"bits are of shape \(\), the first 0: one positive number, or one for each row",
+        ),
+        ({"bits": "rows[0]"}, r"bits are of shape \(8,\), the first 0\.126: one positive number"),
+        ({"made": "rows + 1"}, r"variance\(8\) = 0, but the mean"),
+        ({"made": "rows[:, 1:]"}, "of a finite row of 8 entries it makes what is none"),
+        (BIASED | {"told": 1, "made": "rows / rows.max()"}, r"contraction\(8\) = 1, which"),
+        ({"made": "rows / (rows != 0)"}, "of a finite row of 8 entries it makes what is none"),
+    ],
+)
+def test_a_compressor_that_does_not_what_it_declares_is_refused(
+    fields, message, tmp_path, monkeypatch
+):
+    hyper = lab_with(tmp_path, monkeypatch, fields)
+    with pytest.raises(FedatlasError, match=rf"own\.py: Own: .*{message}"):
+        rehearse_without_data(small("choco_sgd", hyper))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        BY_CHANCE,
+        ALL_OR_NOTHING,
+        HALF | BIASED | {"told": 0.75},
+        {"made": "rows.reshape(-1, 48).reshape(rows.shape)"},
+    ],
+)
+def test_a_sound_compressor_is_taken(fields, tmp_path, monkeypatch):
+    """Also with random numbers that all rows share, or rows of certain lengths alone."""
+    method = validated(Holder, lab_with(tmp_path, monkeypatch, fields), "run").compressor
+    assert method.law_holds
+    method(np.ones((1, 48)), RoundRandom(0))
+
+
+@every_compressor
+def test_the_law_of_every_compressor_holds(name):
+    assert EVERY[name].law_holds
+    assert EVERY[name] == type(EVERY[name])(**EVERY[name].model_dump())

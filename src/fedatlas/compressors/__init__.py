@@ -10,7 +10,7 @@ Functions at the end are for compressors: rows are numpy's arrays or torch's ten
 from __future__ import annotations
 
 from abc import abstractmethod
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from pydantic import SerializationInfo, model_serializer
 
 from fedatlas.arithmetic.client_rows import ChunkedRows
 from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.compressors._law import check_law
 from fedatlas.extensions import code_folders
 from fedatlas.schema.models import KindModel
 
@@ -29,6 +30,7 @@ class Compressor(KindModel):
 
     Called, it gives C(rows) as receivers have it, and the bits of each row: one number, or (S,).
     A subclass defines `compress` and its law: `variance` where it is unbiased, else `contraction`.
+    The first call checks the law, and raises a FedatlasError where it does not hold.
     Rows are numpy arrays or torch tensors of floating-point numbers.
 
     kind: the name of its file; docs/adding/compressors.md lists those of fedatlas and their keys.
@@ -67,8 +69,15 @@ class Compressor(KindModel):
         """
         return _part_sent(self, dimension, itemsize)
 
+    @cached_property
+    def law_holds(self) -> bool:
+        """True: else a FedatlasError says what was declared, and what was measured."""
+        check_law(self)
+        return True
+
     def __call__(self, rows: Any, random: RoundRandom) -> tuple[Any, float | np.ndarray]:
         """C(rows) and the bits of each row, a number or (S,) of numpy."""
+        assert self.law_holds
         whole = rows[:] if isinstance(rows, ChunkedRows) else rows
         found, bits = self.compress(whole, random)
         return found, bits.cpu().numpy() if hasattr(bits, "cpu") else bits
