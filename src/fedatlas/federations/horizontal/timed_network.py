@@ -131,7 +131,8 @@ class TimedNetwork(StarNetwork):
 
         Whenever fewer clients than can be compute, the server chooses others, uniformly from those
         that are there, and sends them its model. What arrives at the same time is taken by places,
-        before anybody is sent a model. Places of answers are free again in the next round.
+        as many as the round still needs, before anybody is sent a model; the next round sends its
+        own before it takes the rest. Places of answers are free again in the next round.
         """
         places = _Places(self._times, flight, random, load, answers)
         while len(places.arrived) < answers:
