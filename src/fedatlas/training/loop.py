@@ -245,11 +245,11 @@ class _Run:
                     f"{self.spec.name}: {type(self.algorithm).__name__}.point must have the shape "
                     f"of the start, {expected}; it gave {type(point).__name__} of shape {given}"
                 )
-        self._tell_rounds(counted)
+        self._tell_rounds(counted, seed)
         return warnings
 
-    def _tell_rounds(self, counted: Sequence[Mapping[str, float]]) -> None:
-        """How many rounds the budget pays for, by the first two, before hours are spent.
+    def _tell_rounds(self, counted: Sequence[Mapping[str, float]], seed: int) -> None:
+        """How many rounds the budget pays for, by a seed's first two, before hours are spent.
 
         counted: by cost, at the start and after each of these. FedatlasError for less than a round.
         """
@@ -265,7 +265,8 @@ class _Run:
         each = (second - start) / 2
         rounds = (ending.budget - start) / each if each else math.inf
         most = f"; 'rounds' allows {self.spec.rounds:,}" if rounds > self.spec.rounds else ""
-        log.info("%s: %s, which pays for about %.4g rounds%s", name, told, rounds, most)
+        paid = f"pays for about {rounds:.4g} rounds of seed {seed}, by its first two"
+        log.info("%s: %s, which %s%s", name, told, paid, most)
 
     def _equal_seed(self, seed: int) -> SeedResult | None:
         """The result of a seed that drew no random number and began as this one does."""
