@@ -146,6 +146,7 @@ def test_many_failed_jobs_are_not_all_told_in_full(tmp_path):
     many = [FailedJob("prepare", (f"{n}.nc",), tmp_path / f"{n}.log") for n in range(30)]
     told = format_failures(many, [])
     assert told.count("Failed:") == 3
+    assert "\n1 other job failed:\n  prepare: " in format_failures(many[:4], [])
     assert "27 other jobs failed:\n  prepare:" in told and told.endswith("  and 7 more")
 
 

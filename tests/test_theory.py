@@ -312,6 +312,7 @@ def test_a_bound_speaks_of_covered_steps_only(falling):
     steps = {"step": 0.3, "largest_step": 0.1, "step_factor": 3.0}
     outside = bounded(falling, 1e-9, covered=False, lacks="p = S/N", **steps)
     assert outside.outcome == "not covered"
+    assert outside.evidence.startswith("outside the conditions of Theorem 9 (as printed): p = S/N ")
     assert "p = S/N and step 0.3, 3 times the largest that is covered, 0.1" in outside.evidence
     with pytest.raises(FedatlasError, match="theorem 'Theorem 9': the study of 'run' knows Theor"):
         bounded(falling, 1.0, theorem="Theorem 8")

@@ -51,7 +51,8 @@ def _outside(theorem: str, claim: Claim, results: Results) -> str:
         failing = [row for row in nearest if not row.covered]
         if failing:
             at = f" at {len(failing)} of {len(points)} points, nearest" if len(points) > 1 else ""
-            told.append(f"{run}{at} {conditions_failing(min(failing, key=_excess))}")
+            row = min(failing, key=_excess)
+            told.append(f"{run}{at} ({row.version}): {conditions_failing(row)}")
     if not known:
         runs = claim.test.runs
         names = dict.fromkeys(
@@ -83,4 +84,4 @@ def conditions_failing(row: Row) -> str:
                 f"{step.replace('_', ' ')} {plain(getattr(row, step))}, {plain(factor)} times the "
                 f"largest that is covered, {plain(getattr(row, f'largest_{step}'))}"
             )
-    return f"({row.version}): {' and '.join(failing)}"
+    return " and ".join(failing)

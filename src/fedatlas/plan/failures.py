@@ -106,7 +106,9 @@ def format_failures(jobs: Sequence[FailedJob], options: Sequence[str]) -> str:
     if others:
         more = len(jobs) - _SHOWN - len(others)
         others += [f"  and {more} more"] if more else []
-        blocks.append("\n".join([f"{len(jobs) - _SHOWN} other jobs failed:", *others]))
+        count = len(jobs) - _SHOWN
+        jobs_failed = f"{count} other job{'s' if count > 1 else ''} failed:"
+        blocks.append("\n".join([jobs_failed, *others]))
     return "\n\n".join(blocks)
 
 

@@ -204,7 +204,7 @@ class BoundTest(ClaimTest):
     def _judged(self, results: Results, row: Row) -> Iterator[CaseOutcome]:
         name = f"{self.theorem} ({row.version})"
         if not row.covered:
-            outside = f"outside the conditions of {self.theorem}: {conditions_failing(row)}"
+            outside = f"outside the conditions of {name}: {conditions_failing(row)}"
             yield CaseOutcome("", "not covered", outside)
             return
         if row.promised is None:

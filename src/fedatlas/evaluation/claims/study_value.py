@@ -276,7 +276,7 @@ def _attacks(test: StudyValueTest, results: Results) -> Iterator[Found]:
             f"{float(row['claimed_epsilon']):.4g} ({row['accounting']})" for row in rows
         )
         evidence = (
-            f"{case}: the ε of the pair is {known}{float(first['pair_epsilon']):.4g}, {drawn}; "
+            f"the ε of the pair is {known}{float(first['pair_epsilon']):.4g}, {drawn}; "
             f"claimed {claimed}"
         )
         if case.startswith("curvature -"):
