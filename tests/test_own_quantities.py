@@ -9,9 +9,11 @@ import pytest
 import fedatlas
 from experiment_files import BASE, load
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.quantities import unit_of_losses
 from fedatlas.federations.context import FederationContext
 from fedatlas.federations.parts import Predicted
-from fedatlas.schema.declared import quantity_class
+from fedatlas.measurements import Cost
+from fedatlas.schema.declared import _counted, quantity_class
 from fedatlas.schema.partitions import HorizontalPartition
 from fedatlas.schema.quantities import AXES, COSTS, LARGER_IS_BETTER, LEVELS, MEASUREMENTS
 from fedatlas.store.experiment import (
@@ -112,6 +114,20 @@ def test_files_of_a_project_are_measurements_and_costs_like_any_other(project, t
     read = Experiment(path).trace("fedavg", "only")
     np.testing.assert_array_equal(read["joules"], trace["joules"])
     np.testing.assert_array_equal(read["client_loss_worst"], trace["client_loss_worst"])
+
+
+def test_axes_have_units_and_prefixes_of_bytes_and_seconds_only():
+    def declared(units):
+        return _counted(type("Money", (Cost,), {"title": "money spent", "units": units}))
+
+    told = {units: (declared(units).label, declared(units).ticks) for units in ("EUR", "1")}
+    assert told == {"EUR": ("money spent (EUR)", None), "1": ("money spent", None)}
+    assert (declared("byte").ticks, declared("s").ticks) == ("B", "s")
+
+
+def test_ratios_are_compared_of_what_is_logarithmic_and_differences_of_other_declared_ones(project):
+    assert unit_of_losses("client_loss_worst") == unit_of_losses("objective") == "decades"
+    assert unit_of_losses("client_accuracy_spread") == "client_accuracy_spread"
 
 
 def test_an_experiment_records_what_it_looks_at_and_lists(project, tmp_path):

@@ -53,7 +53,7 @@ from fedatlas.evaluation.levels import (
 from fedatlas.evaluation.results import NotTestableError, Results, tested
 from fedatlas.evaluation.tuning import by_tries
 from fedatlas.schema.claims import CaseOutcome, ClaimTest, Effect
-from fedatlas.schema.quantities import LARGER_IS_BETTER
+from fedatlas.schema.quantities import LARGER_IS_BETTER, MEASUREMENTS
 
 Relation = Literal["faster", "at_least_as_fast", "much_faster", "similar", "nearly_the_same"]
 
@@ -418,8 +418,13 @@ def largest_delta(deltas: np.ndarray) -> float:
 
 
 def unit_of_losses(measurement: str) -> str:
-    """Decades where ratios are compared, as of what falls by orders of magnitude; else a score."""
+    """Decades where ratios are compared, as of what falls by orders of magnitude; else a score.
+
+    A measurement that a file declares is a score, unless it says that it is logarithmic.
+    """
+    known = MEASUREMENTS.get(measurement)
     scores = measurement in LARGER_IS_BETTER or measurement.endswith("_rmse")
+    scores |= known is not None and known.declared is not None and not known.logarithmic
     return measurement if scores else "decades"
 
 

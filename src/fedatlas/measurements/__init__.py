@@ -32,7 +32,8 @@ class Measurement(Quantity):
     """A number that a model has at every record.
 
     best: 0 or 1, the value that is best; None where neither less nor more is better, so that
-    nothing can be chosen or judged by it. logarithmic: whether it falls over orders of magnitude.
+    nothing can be chosen or judged by it. logarithmic: whether it falls over orders of magnitude
+    and is above 0: claims compare ratios then, and differences otherwise.
     """
 
     best: ClassVar[int | None] = None

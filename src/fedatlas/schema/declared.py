@@ -135,10 +135,19 @@ def declared_measurements() -> dict[str, Measured]:
 def declared_costs() -> dict[str, Counted]:
     """Those of files, here and in projects."""
     return {
-        name: Counted(one.title, one.units, one.unit or one.title, declared=_where(name, one))
+        name: _counted(one)._replace(declared=_where(name, one))
         for name, one in _classes().items()
         if issubclass(one, Cost)
     }
+
+
+def _counted(one: type[Cost]) -> Counted:
+    """Of an axis: prefixes such as M stand before bytes and seconds only, others are numbers."""
+    unit = one.unit or one.title
+    if ticks := {"byte": "B", "s": "s"}.get(one.units):
+        return Counted(one.title, one.units, unit, ticks=ticks)
+    label = one.title if one.units == "1" else f"{one.title} ({one.units})"
+    return Counted(one.title, one.units, unit, label, ticks=None)
 
 
 def _where(name: str, one: type[Quantity]) -> Declared:
