@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -10,6 +11,7 @@ from fedatlas.data.raw_files import RawFile
 from fedatlas.errors import FedatlasError
 from fedatlas.plan.jobs import reading
 
+ROOT = Path(__file__).parents[1]
 ENTRY = entry(splits={"train": {"files": [{"path": "tiny/a", "urls": ["https://example.org/a"]}]}})
 
 
@@ -248,6 +250,17 @@ def test_the_tables_of_the_papers_add_up_to_their_features():
 
 def _widths(table):
     return len(table.numeric), [len(one.feature_names) for one in table.one_hot]
+
+
+def test_the_page_on_data_has_the_bundled_sets_as_the_catalogue_has_them():
+    page = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
+    rows = []
+    for name, one in yaml.safe_load((ROOT / "config/datasets.yaml").read_text("utf-8")).items():
+        if one["format"] == "bundled":
+            task, count = one["task"], one["splits"]["train"]["rows"]
+            label = {"binary": "−1 or 1", "multiclass": f"0 to {one.get('classes', 0) - 1}"}[task]
+            rows.append(f"| `{name}` | {count} | {one['features']} | {task} | {label} |")
+    assert "\n".join(["|---|---|---|---|---|", *rows, "", "`digits` are"]) in page
 
 
 def test_synthetic_sets_say_what_they_are():
