@@ -30,7 +30,7 @@ from fedatlas.federations.horizontal.timed_network import LossyCounters, TimedNe
 from fedatlas.federations.parts import Load
 from fedatlas.federations.times import NANOSECONDS, QUANTILES, ClientTimes
 from fedatlas.plan.build import build_plan
-from fedatlas.schema.models import validated
+from fedatlas.schema.models import Model, validated
 from fedatlas.schema.network_model import AnyNetworkModel, StarNetworkModel
 from fedatlas.training.loop import train
 from fedatlas.training.rehearsal import rehearse
@@ -497,6 +497,10 @@ def test_only_clients_that_a_server_chooses_may_be_away():
 # ------------------------------------------------------------------------------- what is refused
 
 
+class Timed(Model):
+    network: AnyNetworkModel
+
+
 @pytest.mark.parametrize(
     ("network", "told"),
     [
@@ -512,6 +516,56 @@ def test_only_clients_that_a_server_chooses_may_be_away():
 def test_networks_that_cannot_be_are_refused(network, told):
     with pytest.raises(FedatlasError, match=told):
         validated(AnyNetworkModel, {"seconds_per_gradient": 1e-3} | network, "network")
+
+
+NUMBERS = "must be CSV with the columns 'client', 'from' and 'until', of numbers"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (None, "No such file or directory"),
+        ("who,from,until\n0,1,2\n", NUMBERS),
+        ("client,from,until\n0,1,x\n", NUMBERS),
+        (
+            "client,from,until\n0,1,2\n1,3,2\n",
+            "client 1 is there from 3 until 2 s: 'from' must be less",
+        ),
+    ],
+)
+def test_a_fault_of_a_traces_file_is_told_once_and_of_its_key(text, told, tmp_path):
+    file = tmp_path / "there.csv"
+    if text:
+        file.write_text(text)
+    declared = TIMED | {"availability": {"kind": "trace", "file": str(file)}}
+    with pytest.raises(FedatlasError) as refused:
+        validated(Timed, {"network": declared}, "e.yaml")
+    (line,) = str(refused.value).splitlines()
+    assert line.startswith(f"e.yaml: key 'network.availability.file', value '{file}': ")
+    assert line.endswith(told)
+
+
+@pytest.mark.parametrize(
+    ("availability", "told"),
+    [
+        ({"kind": "trace"}, ["missing key 'network.availability.spells'"]),
+        (
+            {"kind": "trac", "spells": [[0, 1, 2]]},
+            ["key 'network.availability.kind', value 'trac': must be 'trace'"],
+        ),
+        (2, ["key 'network.availability', value 2: must be less than or equal to 1"]),
+        ("often", ["key 'network.availability', value 'often': must be a number"]),
+        ([1], ["key 'network.availability': must be a number"]),
+        (
+            {"kind": "trace", "spells": [[0, 2, 1]]},
+            ["key 'network.availability': client 0 is there from 2 until 1 s: 'from' must be less"],
+        ),
+    ],
+)
+def test_of_a_number_or_a_mapping_only_the_faults_of_what_was_meant_are_told(availability, told):
+    with pytest.raises(FedatlasError) as refused:
+        validated(Timed, {"network": TIMED | {"availability": availability}}, "e.yaml")
+    assert str(refused.value).splitlines() == [f"e.yaml: {line}" for line in told]
 
 
 def test_a_method_that_does_not_say_what_clients_do_is_refused():

@@ -20,6 +20,7 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
 from fedatlas.errors import FedatlasError, similar
 from fedatlas.extensions import import_extension
@@ -34,6 +35,8 @@ _WORDS = {
     **dict.fromkeys(("dict", "mapping", "model"), "must be a mapping of keys to values"),
     **dict.fromkeys(("list", "set", "tuple"), "must be a list, such as [1, 2]"),
 }
+# How a location tells that a union's member of a plain type is meant.
+_PLAIN = re.compile(r"(constrained-)?(bool|float|int|str)")
 
 
 class Model(BaseModel):
@@ -278,7 +281,7 @@ def validated(
             return model.model_validate(value, context=context)
         return TypeAdapter(model).validate_python(value, context=context)
     except ValidationError as error:
-        lines = [_explain(model, item, where, value) for item in error.errors()]
+        lines = [_explain(model, item, where, value) for item in _meant(error.errors())]
         raise FedatlasError("\n".join(lines)) from None
 
 
@@ -304,6 +307,35 @@ def subclasses(module: ModuleType, base: type[T]) -> list[type[T]]:
     if not found:
         raise FedatlasError(f"{module.__file__}: must define a subclass of {base.__name__}")
     return found
+
+
+def fault_of(key: str, value: Any, told: str) -> ValidationError:
+    """What a validator of a whole model raises where the fault is one key's."""
+    kind = PydanticCustomError("value_error", "{told}", {"told": told})
+    return ValidationError.from_exception_data(key, [{"type": kind, "loc": (key,), "input": value}])
+
+
+def _meant(items: list[Any]) -> list[Any]:
+    """Errors without those of a union's other member, where it has a plain type and a model.
+
+    A mapping is meant as the model, anything else as the plain type.
+    """
+    return [item for item in items if not (_is_unmeant(item) and _has_beside(item, items))]
+
+
+def _is_unmeant(item: Any) -> bool:
+    *_, last = item["loc"] or ("",)
+    if isinstance(item["input"], Mapping):
+        return _PLAIN.fullmatch(str(last)) is not None
+    return item["type"] == "model_type" and _class_name(last)[:1].isupper()
+
+
+def _has_beside(item: Any, items: list[Any]) -> bool:
+    """Whether another member of the union has errors, too."""
+    *before, last = item["loc"]
+    depth = len(before)
+    others = (other["loc"] for other in items if len(other["loc"]) > depth)
+    return any(list(loc[:depth]) == before and loc[depth] != last for loc in others)
 
 
 def _explain(model: Any, item: Any, where: str, value: Any) -> str:
@@ -339,9 +371,12 @@ def keys_of(model: Any, location: tuple[Any, ...], value: Any) -> tuple[list[str
     models = _models(model)
     for part in location:
         models = [one.variant(value) if issubclass(one, KindModel) else one for one in models]
-        tagged = [one for one in models if part in _tags(one)]
-        if tagged and len(models) > 1:
+        named = [one for one in models if one.__name__ == _class_name(part)]
+        tagged = named or [one for one in models if part in _tags(one)]
+        if named or (tagged and len(models) > 1):
             models = tagged
+            continue
+        if _PLAIN.fullmatch(str(part)) and not isinstance(value, Mapping):
             continue
         path.append(_name_of(value, part))
         allowed = [key for one in models for key in (*one.model_fields, *one.resolved_before)]
@@ -353,6 +388,12 @@ def keys_of(model: Any, location: tuple[Any, ...], value: Any) -> tuple[list[str
         except (LookupError, TypeError):
             value = None
     return path, allowed
+
+
+def _class_name(part: Any) -> str:
+    """That of a model in a location: `Name`, or `function-after[check(), Name]`."""
+    text = str(part)
+    return text.rstrip("]").rpartition(" ")[2] if text.startswith("function-") else text
 
 
 def _name_of(value: Any, part: Any) -> str:
@@ -374,5 +415,4 @@ def _models(annotation: Any) -> list[type[Model]]:
 def _tags(model: type[Model]) -> set[Any]:
     """What may stand in the model's place in a location, if it is one of a union."""
     literals = (field.annotation for field in model.model_fields.values())
-    told = {tag for one in literals if get_origin(one) is Literal for tag in get_args(one)}
-    return {model.__name__, *told}
+    return {tag for one in literals if get_origin(one) is Literal for tag in get_args(one)}

@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from fedatlas.schema.models import Model
+from fedatlas.schema.models import Model, fault_of
 
 #: As many equally likely times stand for any number of measured ones.
 MOST_TIMES = 512
@@ -234,14 +234,25 @@ class AvailabilityTrace(Model):
         if "spells" in value:
             raise ValueError("'spells' and 'file' are both declared; state one")
         rest = {key: of for key, of in value.items() if key != "file"}
-        return rest | {"spells": spells_in(Path(str(value["file"])))}
+        try:
+            spells = spells_in(Path(str(value["file"])))
+            _check_spells(spells)
+        except ValueError as error:
+            raise fault_of("file", str(value["file"]), str(error)) from None
+        return rest | {"spells": spells}
 
     @model_validator(mode="after")
     def _spells_last(self) -> Self:
-        for client, begins, ends in self.spells:
-            if begins >= ends:
-                raise ValueError(f"client {client} is there from {begins:g} until {ends:g} s")
+        _check_spells(self.spells)
         return self
+
+
+def _check_spells(spells: Iterable[tuple[int, float, float]]) -> None:
+    for client, begins, ends in spells:
+        if begins >= ends:
+            raise ValueError(
+                f"client {client} is there from {begins:g} until {ends:g} s: 'from' must be less"
+            )
 
 
 def spells_in(path: Path) -> list[tuple[int, float, float]]:
