@@ -82,7 +82,7 @@ def average_smoothness(
     clients = len(offsets) - 1
     scale = np.empty(features.shape[0])
     for first, end in pairwise(offsets):
-        scale[first:end] = _spectral_norm(features[first:end]) / max(end - first, 1)
+        scale[first:end] = _spectral_norm(features[first:end]) / (end - first)
     scaled = sparse.csr_array(features).multiply(scale[:, None] / np.sqrt(clients))
     of_regulariser = objective.regulariser.curvature * objective.regularisation_weight
     return objective.loss.curvature * _spectral_norm(sparse.csr_array(scaled)) + of_regulariser
