@@ -16,7 +16,7 @@ from fedatlas.schema.models import Model
 from fedatlas.schema.runs import RunSpec
 
 
-class Constant(Model):
+class ConstantStaleness(Model):
     """s = 1: what is old counts as what is new."""
 
     kind: Literal["constant"] = "constant"
@@ -58,7 +58,7 @@ class Hinge(Model):
 
 
 #: How an answer counts that is τ rounds old.
-Staleness = Annotated[Constant | Polynomial | Hinge, Field(discriminator="kind")]
+Staleness = Annotated[ConstantStaleness | Polynomial | Hinge, Field(discriminator="kind")]
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class FedAsync(AsynchronousAlgorithm):
     )
 
     mixing: float = Field(gt=0, le=1)
-    staleness: Staleness = Constant()
+    staleness: Staleness = ConstantStaleness()
     proximal_weight: NonNegativeFloat = 0.0
 
     @property

@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 from pydantic import PositiveInt
 
-from fedatlas.algorithms.fedasync import Constant, Staleness, State
+from fedatlas.algorithms.fedasync import ConstantStaleness, Staleness, State
 from fedatlas.arithmetic.client_rows import ClientRows
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.horizontal import AsynchronousAlgorithm, ServerStep
@@ -29,7 +29,7 @@ class FedBuff(ServerStep, AsynchronousAlgorithm):
     )
 
     buffer_size: PositiveInt
-    staleness: Staleness = Constant()
+    staleness: Staleness = ConstantStaleness()
 
     def start(self, problem: HorizontalProblem, network: TimedNetwork, x0: Any) -> State:
         """x = x⁰; nobody computes."""
