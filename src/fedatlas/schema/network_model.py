@@ -2,7 +2,7 @@
 
 import csv
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
@@ -128,6 +128,16 @@ class ShiftedExponentialTimes(Model):
     fixed: float = Field(ge=0, le=1, description="share of the mean that is always needed")
 
 
+def _read_from_file(value: Any, key: str, read: Callable[[Path], Any]) -> Any:
+    """A declaration with what is read from its `file`, if it has one, as the list `key`."""
+    if not isinstance(value, dict) or "file" not in value:
+        return value
+    if key in value:
+        raise ValueError(f"'{key}' and 'file' are both declared; state one")
+    rest = {name: own for name, own in value.items() if name != "file"}
+    return rest | {key: read(Path(str(value["file"])))}
+
+
 class MeasuredTimes(Model):
     """Times drawn with replacement from a list, divided by its mean (a bootstrap).
 
@@ -143,12 +153,7 @@ class MeasuredTimes(Model):
     @model_validator(mode="before")
     @classmethod
     def _times_of_a_file(cls, value: Any) -> Any:
-        if not isinstance(value, dict) or "file" not in value:
-            return value
-        if "times" in value:
-            raise ValueError("'times' and 'file' are both declared; state one")
-        rest = {key: of for key, of in value.items() if key != "file"}
-        return rest | {"times": times_in(Path(str(value["file"])))}
+        return _read_from_file(value, "times", times_in)
 
 
 ComputeTimes = Annotated[
@@ -229,22 +234,21 @@ class AvailabilityTrace(Model):
     @model_validator(mode="before")
     @classmethod
     def _spells_of_a_file(cls, value: Any) -> Any:
-        if not isinstance(value, dict) or "file" not in value:
-            return value
-        if "spells" in value:
-            raise ValueError("'spells' and 'file' are both declared; state one")
-        rest = {key: of for key, of in value.items() if key != "file"}
-        try:
-            spells = spells_in(Path(str(value["file"])))
-            _check_spells(spells)
-        except ValueError as error:
-            raise fault_of("file", str(value["file"]), str(error)) from None
-        return rest | {"spells": spells}
+        return _read_from_file(value, "spells", _sound_spells_in)
 
     @model_validator(mode="after")
     def _spells_last(self) -> Self:
         _check_spells(self.spells)
         return self
+
+
+def _sound_spells_in(path: Path) -> list[tuple[int, float, float]]:
+    try:
+        spells = spells_in(path)
+        _check_spells(spells)
+    except ValueError as error:
+        raise fault_of("file", str(path), str(error)) from None
+    return spells
 
 
 def _check_spells(spells: Iterable[tuple[int, float, float]]) -> None:
