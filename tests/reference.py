@@ -189,89 +189,11 @@ def fedavg_round(
     return x + global_step / len(clients) * total
 
 
-# -------------------------------------------------------------------------------- FedProx
-
-
-def fedprox_round(
-    problem: Problem,
-    x: Vector,
-    clients: Sequence[int],
-    batches: Sequence[Sequence[Rows]],
-    local_step: float,
-    global_step: float,
-    weight: float,
-) -> Vector:
-    """One round of FedProx (arXiv:1812.06127, Algorithm 2), its solver being steps of SGD on
-    f_i(y) + weight/2 ‖y − x‖²."""
-    total = np.zeros_like(x)
-    for s, i in enumerate(clients):
-        y = x.copy()
-        for rows in batches[s]:
-            y = y - local_step * (problem.client_gradient(i, y, rows) + weight * (y - x))
-        total = total + (y - x)
-    return x + global_step / len(clients) * total
-
-
-# ------------------------------------------------------------------------------- SCAFFOLD
-
-
-@dataclass
-class ScaffoldState:
-    """Server model x, server control c, and the controls c_i of all N clients."""
-
-    x: Vector
-    c: Vector
-    controls: list[Vector]
-
-
-def scaffold_start(x: Vector, clients: int) -> ScaffoldState:
-    """c = 0 and c_i = 0 for every client (arXiv:1910.06378 Algorithm 1, line 1)."""
-    return ScaffoldState(x.copy(), np.zeros_like(x), [np.zeros_like(x) for _ in range(clients)])
-
-
-def scaffold_round(
-    problem: Problem,
-    state: ScaffoldState,
-    clients: Sequence[int],
-    batches: Sequence[Sequence[Rows]],
-    local_step: float,
-    global_step: float,
-    option: int,
-) -> ScaffoldState:
-    """One round of SCAFFOLD (arXiv:1910.06378 Algorithm 1, lines 3-17).
-
-    Option I takes the new control from the whole client at the received x. Option II reuses the
-    steps just made.
-    """
-    x, c, n = state.x, state.c, len(state.controls)
-    controls = list(state.controls)
-    model_changes, control_changes = [], []
-    for s, i in enumerate(clients):
-        y, steps = x.copy(), len(batches[s])
-        for rows in batches[s]:
-            y = y - local_step * (problem.client_gradient(i, y, rows) - controls[i] + c)
-        if option == 1:
-            new = problem.client_gradient(i, x)
-        else:
-            new = controls[i] - c + (x - y) / (steps * local_step)
-        model_changes.append(y - x)
-        control_changes.append(new - controls[i])
-        controls[i] = new
-    model_total, control_total = np.zeros_like(x), np.zeros_like(x)
-    for change in model_changes:
-        model_total = model_total + change
-    for change in control_changes:
-        control_total = control_total + change
-    return ScaffoldState(
-        x + global_step / len(clients) * model_total, c + control_total / n, controls
-    )
-
-
 # -------------------------------------------------------------------------------- FedPAGE
 
 
 @dataclass
-class FedpageState:
+class PageState:
     """x^r, and what the previous round left: x^{r−1} and g^{r−1} (none before round 0)."""
 
     x: Vector
@@ -279,55 +201,9 @@ class FedpageState:
     previous_g: Vector | None = None
 
 
-def fedpage_full_round(
-    problem: Problem, state: FedpageState, batches: Sequence[Rows | None], global_step: float
-) -> FedpageState:
-    """A round whose coin is 1: Algorithm 1, lines 6-11 and 28; batches[i] is I_1 of client i."""
-    n = len(problem.clients)
-    total = np.zeros_like(state.x)
-    for i in range(n):
-        total = total + problem.client_gradient(i, state.x, batches[i])  # line 9
-    g = total / n  # line 11
-    return FedpageState(state.x - global_step * g, state.x, g)  # line 28
-
-
-def fedpage_local_round(
-    problem: Problem,
-    state: FedpageState,
-    clients: Sequence[int],
-    first_batches: Sequence[Rows | None],
-    later_batches: Sequence[Sequence[Rows | None]],
-    local_step: float,
-    global_step: float,
-) -> FedpageState:
-    """A round whose coin is 0: Algorithm 1, lines 13-26 and 28.
-
-    first_batches[s] is I_2 of the s-th sampled client, later_batches[s] its K − 1 sets I_3.
-    """
-    x, previous_x, previous_g = state.x, state.previous_x, state.previous_g
-    if previous_x is None or previous_g is None:
-        raise ValueError("round 0 is a full round: p_0 = 1")
-    total = np.zeros_like(x)
-    for s, i in enumerate(clients):
-        y_before = x.copy()  # line 15
-        g = (  # line 17
-            problem.client_gradient(i, x, first_batches[s])
-            - problem.client_gradient(i, previous_x, first_batches[s])
-            + previous_g
-        )
-        y = y_before - local_step * g  # line 18
-        for rows in later_batches[s]:  # lines 19-23
-            g = problem.client_gradient(i, y, rows) - problem.client_gradient(i, y_before, rows) + g
-            y_before, y = y, y - local_step * g
-        total = total + (x - y)  # line 24: x^r − y_K, not the running text's y_K − x^r
-    steps = 1 + len(later_batches[0])
-    g_server = total / (steps * local_step * len(clients))  # line 26
-    return FedpageState(x - global_step * g_server, x, g_server)  # line 28
-
-
 def page_step(
-    problem: Problem, state: FedpageState, full: bool, clients: Sequence[int], step: float
-) -> FedpageState:
+    problem: Problem, state: PageState, full: bool, clients: Sequence[int], step: float
+) -> PageState:
     """PAGE (Li et al. 2021, Algorithm 1) on f = 1/N Σ f_i, written apart from FedPAGE.
 
     g ← ∇f(x) when the coin is 1, else g + 1/S Σ_{i in batch} (∇f_i(x) − ∇f_i(x_before)).
@@ -341,7 +217,7 @@ def page_step(
                 i, state.previous_x
             )
             g = g + difference / len(clients)
-    return FedpageState(state.x - step * g, state.x, g)
+    return PageState(state.x - step * g, state.x, g)
 
 
 # ------------------------------------------------------------------------- theory's steps

@@ -1,0 +1,14 @@
+"""EF21 (arXiv:2106.05203, Algorithm 2), from g_i = C(∇f_i(x⁰))."""
+
+from _shared import contract, uniforms, whole, zeros
+
+
+def start(problem, x0, hyper):
+    return {"x": x0, "client_g": zeros(problem, x0)}
+
+
+def step(state, draws, problem, hyper):
+    x, own = state["x"], state["client_g"].copy()
+    for (i, (rows,)), u in zip(draws.batches[0], uniforms(draws), strict=True):
+        own[i] = own[i] + contract(hyper.compressor, problem.gradient(i, x, rows) - own[i], u)
+    return {"x": x - hyper.step_size * whole(problem, dict(enumerate(own))), "client_g": own}

@@ -1,0 +1,20 @@
+"""FedDualAvg (arXiv:2011.08474, Algorithm 3) in Euclid's geometry, with an l1 term."""
+
+from _shared import mean, server_step, soft
+
+
+def start(problem, x0, hyper):
+    return {"x": x0, "z": x0}
+
+
+def step(state, draws, problem, hyper):
+    z, weight, moves = state["z"], problem.objective.nonsmooth.weight, {}
+    eta, eta_g, K = hyper.local_step_size, server_step(hyper), hyper.local_steps
+    for i, steps in draws.batches[0]:
+        own = z
+        for k, rows in enumerate(steps):
+            length = eta_g * eta * draws.round * K + eta * k  # of all steps so far
+            own = own - eta * problem.gradient(i, soft(own, length * weight), rows)
+        moves[i] = own - z
+    z = z + eta_g * mean(problem, moves)
+    return {"x": soft(z, eta_g * eta * (draws.round + 1) * K * weight), "z": z}

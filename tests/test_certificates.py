@@ -1,0 +1,219 @@
+"""Every method beside a plain loop, written from its paper alone: tests/certificates/NAME.py.
+
+The package draws; the loop is given what was drawn, and gradients by a formula written here or by
+autograd. Clients have unequally many samples, some take part, all options occur.
+"""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import test_network_clients as networks
+from certified import CERTIFICATES, ROUNDS, beside
+from fedatlas.algorithms import algorithm_class
+from fedatlas.conform import PlainProblem, load_code, plain_problem
+from fedatlas.errors import FedatlasError
+from fedatlas.federations.decentralised.numpy_engines import LinearAgents
+from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
+from fedatlas.federations.horizontal.torch_engine import TorchEngine
+from fedatlas.schema.objectives import LinearObjective
+from reference import objective_of, random_problem, shard_of
+
+pytestmark = pytest.mark.usefixtures("one_thread", "toy_project")
+
+SIZES, DIMENSION = (5, 3, 9, 4, 6, 4, 2), 5
+N = len(SIZES)
+GRAPH = np.array(
+    [
+        [0.0, 0.3, 0.0, 0.2, 0.4],
+        [0.3, 0.0, 0.5, 0.0, 0.0],
+        [0.0, 0.5, 0.0, 0.1, 0.0],
+        [0.2, 0.0, 0.1, 0.0, 0.6],
+        [0.4, 0.0, 0.0, 0.6, 0.0],
+    ]
+)
+
+ALL, SOME = {"clients_per_round": N}, {"clients_per_round": 3, "batch_size": 2}
+WORK = {"local_steps": 4, "local_step_size": 0.1}
+EPOCHS = {"local_unit": "epochs", "step_factors": {5: 0.5, 12: 0.8}} | SOME | WORK
+#: What methods of local work have in common.
+LOCAL: list[dict[str, Any]] = [
+    ALL | WORK | {"global_step_size": 0.7},
+    SOME | WORK | {"effective_step": 0.3},
+    EPOCHS | {"local_steps": 2, "global_step_size": 0.8},
+]
+AGENTS = {"coupling": 0.4, "step_size": 0.05, "samples": 2}
+TOP, RAND = {"kind": "top_k", "share": 0.4}, {"kind": "rand_k", "k": 2}
+LEVELS, NATURAL = {"kind": "quantised", "levels": 2}, {"kind": "natural"}
+
+#: By method, the hyper-parameters of its cases.
+CASES: dict[str, list[dict[str, Any]]] = {
+    "fedavg": LOCAL,
+    "fedprox": [own | {"proximal_weight": 0.7} for own in LOCAL],
+    "scaffold": [*LOCAL, SOME | WORK | {"option": "I"}],
+    "fedmid": LOCAL[:2],
+    "fed_dual_avg": LOCAL[:2],
+    "dp_fedavg": [
+        *(own | {"clip_bound": 0.2, "noise_multiplier": 0.3} for own in LOCAL),
+        SOME | WORK | {"clip_bound": 0.1, "noise_multiplier": 0.0, "sampling": "fixed_size"},
+    ],
+    "fedpage": [
+        ALL | {"local_steps": 4, "global_step_size": 0.3, "local_batch_size": None}
+        | {"full_round_probability": 0.3, "local_step_size": 0.2},
+        {"clients_per_round": 3, "local_steps": 4, "global_step_size": 0.15, "full_batch_size": 4}
+        | {"first_batch_size": 3, "local_batch_size": 2}
+        | {"full_round_probability": {5: 0.9, 9: 0.1}},
+        {"clients_per_round": 2, "local_steps": 1, "global_step_size": 0.1},
+    ],
+    "ef21": [
+        ALL | {"step_size": 0.3, "compressor": TOP},
+        SOME | {"step_size": 0.1, "compressor": {"kind": "sign"}},
+        SOME | {"step_size": 0.1, "compressor": RAND},
+    ],
+    "diana": [
+        ALL | {"step_size": 0.2, "compressor": RAND},
+        SOME | {"step_size": 0.1, "memory_step": 0.3, "compressor": NATURAL},
+        SOME | {"step_size": 0.1, "compressor": LEVELS},
+    ],
+    "choco_sgd": [
+        AGENTS | {"compressor": {"kind": "top_k", "k": 2}},
+        AGENTS | {"compressor": {"kind": "rand_k", "k": 1}},
+    ],
+}  # fmt: skip
+#: Methods whose loops go by events, silos, parties or stages: the tests that compare them.
+ELSEWHERE = {
+    **dict.fromkeys(("fedasync", "fedbuff"), "test_clocks"),
+    **dict.fromkeys(("vfb2_sgd", "vfb2_svrg", "vfb2_saga", "afsvrg_vp"), "test_vertical_methods"),
+    **dict.fromkeys(
+        ("local_sgda", "momentum_local_sgda", "fmgda", "coda", "coda_plus", "codasca"),
+        "test_min_max_methods",
+    ),
+    "tdcd": "test_tdcd",
+    **dict.fromkeys(
+        (
+            *("dp_gradient_tracking", "gaussian_gradient_descent", "ternary_gradient_descent"),
+            *("binomial_gradient_descent", "online_gradient_descent"),
+            *("growing_samples_descent", "quantised_gradient_descent"),
+        ),
+        "test_decentralised_methods",
+    ),
+}
+
+
+class ByFormula(PlainProblem):
+    """The view of a problem, with gradients of log(1 + exp(−b aᵀx)) + λ/2 ‖x‖² written here."""
+
+    def gradient(self, client: int, x: np.ndarray, rows: Any = None) -> np.ndarray:
+        a, b = self.samples[client]
+        a, b = (a, b) if rows is None else (a[rows], b[rows])
+        return (-b / (1 + np.exp(b * (a @ x)))) @ a / len(b) + 0.1 * x
+
+
+def sides(name: str, kind: str, weights: str) -> tuple[Any, Any]:
+    """An engine, and the plain problem."""
+    if kind == "network":
+        return networks.engine_of("cross_entropy"), networks.view_of("cross_entropy")
+    term = {"name": "l1", "weight": 0.05} if algorithm_class(name).composite else None
+    on_graphs = algorithm_class(name).federation.on_graphs
+    objective = LinearObjective(
+        name="logistic_l2", weight=0.1, client_weights=weights, nonsmooth=term
+    )
+    sizes = SIZES[: len(GRAPH)] if on_graphs else SIZES
+    data = shard_of(random_problem(objective, sizes, DIMENSION, seed=0))
+    view = plain_problem(data, objective, (GRAPH, None))
+    view = ByFormula(view.samples, objective, view.weights, view.states)
+    if on_graphs:
+        return LinearAgents(data, objective), view
+    if kind == "torch":
+        return TorchEngine(data, objective, "cpu"), view
+    return CompiledEngine(data, objective), view
+
+
+def planned() -> list[Any]:
+    """Every case, and the last of each method on tensors, on networks and with weights, too."""
+    found = []
+    for name, cases in CASES.items():
+        method = algorithm_class(name)
+        for number, hyper in enumerate(cases):
+            found.append(pytest.param(name, hyper, "compiled", "equal", id=f"{name}-{number}"))
+        others = [] if method.federation.on_graphs else [("compiled", "size")]
+        if others and not method.composite:
+            others += [("torch", "equal"), ("network", "equal")]
+        for kind, weights in others if name != "dp_fedavg" else others[1:]:
+            named = f"{name}-{kind}-{weights}"
+            found.append(pytest.param(name, cases[-1], kind, weights, id=named))
+    return found
+
+
+@pytest.mark.parametrize(("name", "hyper", "kind", "weights"), planned())
+def test_methods_are_their_certificates(
+    name: str, hyper: dict[str, Any], kind: str, weights: str
+) -> None:
+    graph = GRAPH if algorithm_class(name).federation.on_graphs else None
+    found = beside(name, hyper, *sides(name, kind, weights), graph=graph)
+    assert not found.first, str(found)
+    assert found.rounds == ROUNDS and "x" in found.largest
+
+
+def test_certificates_are_cases_and_others_are_compared_elsewhere() -> None:
+    files = {file.stem for file in CERTIFICATES.glob("*.py") if not file.stem.startswith("_")}
+    assert files == set(CASES) and not files & set(ELSEWHERE)
+    for name, test in ELSEWHERE.items():
+        told = (CERTIFICATES.parent / f"{test}.py").read_text(encoding="utf-8")
+        assert name in told or algorithm_class(name).__name__ in told
+
+
+def test_what_deviates_first_is_named() -> None:
+    """SCAFFOLD whose server divides what controls change by by S in place of N."""
+    right = load_code(CERTIFICATES / "scaffold.py")
+
+    def step(state: Any, draws: Any, problem: Any, hyper: Any) -> Any:
+        after = right.step(state, draws, problem, hyper)
+        moved = after["client_c"].sum(0) - state["client_c"].sum(0)
+        return after | {"c": state["c"] + moved / len(draws.clients)}
+
+    wrong = SimpleNamespace(start=right.start, step=step)
+    found = beside("scaffold", SOME | WORK, *sides("scaffold", "compiled", "equal"), code=wrong)
+    (first,) = found.first
+    assert (found.rounds, first.round, first.quantity, first.client) == (1, 0, "c", None)
+    assert first.size == pytest.approx(N / 3 - 1)
+    assert str(found).startswith("does not conform within 1e-12: in round 0, c is off by 1.3 of")
+
+    def late(state: Any, draws: Any, problem: Any, hyper: Any) -> Any:
+        after = right.step(state, draws, problem, hyper)
+        if draws.round == 4:
+            after["client_c"][draws.clients[1]] *= 1.01
+        return after
+
+    wrong = SimpleNamespace(start=right.start, step=late)
+    found = beside("scaffold", SOME | WORK, *sides("scaffold", "compiled", "equal"), code=wrong)
+    (first,) = found.first
+    assert (first.round, first.quantity) == (4, "client_c") and 1e-4 < first.size < 0.011
+    assert first.client is not None and f"client_c of client {first.client} is off" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"x": 0, "ci": 1}, "'ci', which ours does not have: .* x, c, client_c"),
+        ({"x": np.zeros(3)}, r"'x' has the shape \(3,\), but ours has \(5,\)"),
+        ({"_own": 0}, "no quantity"),
+    ],
+)
+def test_quantities_are_named_as_ours(given: dict[str, Any], told: str) -> None:
+    wrong = SimpleNamespace(start=lambda *_: given)
+    with pytest.raises(FedatlasError, match=told):
+        beside("scaffold", SOME | WORK, *sides("scaffold", "compiled", "equal"), code=wrong)
+
+
+@pytest.mark.parametrize("name", ["logistic_l2", "logistic_nonconvex", "robust_regression"])
+def test_the_plain_problem_is_the_references(name: str) -> None:
+    objective = objective_of(name)
+    problem = random_problem(objective, SIZES, DIMENSION, seed=1)
+    view, x = plain_problem(shard_of(problem), objective), np.linspace(-2, 1, DIMENSION)
+    np.testing.assert_allclose(view.gradient(2, x), problem.client_gradient(2, x), rtol=1e-13)
+    some = view.gradient(0, x, np.array([3, 1]))
+    np.testing.assert_allclose(some, problem.client_gradient(0, x, [3, 1]), rtol=1e-13)
+    assert view.value(x) == pytest.approx(problem.value(x), rel=1e-13)
