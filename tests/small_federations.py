@@ -130,6 +130,20 @@ SMALL: dict[str, Small] = {
         {"clients_per_round": 5, "step_size": 0.1, "batch_size": 3}
         | {"compressor": {"kind": "quantised", "levels": 2}},
     ),
+    "marina": (
+        *("sparse", CLIENTS, LINEAR, None),
+        {"clients_per_round": 5, "step_size": 0.1, "full_round_probability": 0.3}
+        | {"batch_size": 3, "compressor": {"kind": "rand_k", "k": 3}},
+    ),
+    "dasha": (
+        *("sparse", CLIENTS, LINEAR, None),
+        {"clients_per_round": 12, "step_size": 0.1, "full_gradient_probability": 0.3}
+        | {"batch_size": 3, "compressor": {"kind": "rand_k", "k": 3}},
+    ),
+    "ef14": (
+        *("sparse", CLIENTS, LINEAR, None),
+        {"clients_per_round": 5, "step_size": 0.1, "batch_size": 3, "compressor": {"kind": "sign"}},
+    ),
     "fedasync": ("sparse", CLIENTS, LINEAR, None, IN_FLIGHT | {"mixing": 0.6}),
     "fedbuff": ("sparse", CLIENTS, LINEAR, None, IN_FLIGHT | {"buffer_size": 3}),
     "vfb2_sgd": ("sparse", PARTIES, LINEAR, None, {"step_size": 0.02}),

@@ -188,7 +188,7 @@ def test_compressed_answers_take_less_time():
     assert seconds == pytest.approx([67 / 64 + 0.05, 5 + 0.05])
 
 
-@pytest.mark.parametrize("method", ["scaffold", "fedpage", "ef21", "fedmid"])
+@pytest.mark.parametrize("method", ["scaffold", "fedpage", "ef21", "marina", "dasha", "fedmid"])
 def test_where_nobody_answers_a_round_changes_nothing(method):
     network = EQUAL.model_copy(update={"deadline": 1e-3})
     run = Run(

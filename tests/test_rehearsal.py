@@ -239,7 +239,7 @@ SOURCES = {
     "buffered": (FEDBUFF, LOCAL | {"clients_per_round": 3, "concurrency": 6}),
     "ef21_begun": (EF21, {"clients_per_round": 12, "step_size": 0.3}),
     "scaffnew": (SCAFFNEW, {"clients_per_round": 12, "step_size": 0.1, "probability": 0.1}),
-    "marina": (MARINA, {"clients_per_round": 12, "step_size": 0.1}),
+    "marina_begun": (MARINA, {"clients_per_round": 12, "step_size": 0.1}),
     "one_shot": (ONE_SHOT, LOCAL),
     "lazy": (LAZY, {"clients_per_round": 12, "step_size": 0.1}),
 }
@@ -376,8 +376,8 @@ FAULTS = [
     ("scaffnew", "(x,) = network.broadcast(mean, to=everyone)", "x = mean", UNSENT),
     ("scaffnew", "mean = sent.mean(0)", "mean = moved.mean(0)", UNGATHERED),
     ("scaffnew", "moved - share * state.h)", "moved - share * state.h.mean(0))", MIXED),
-    ("marina", "(g,) = network.broadcast(state.g, to=everyone)", "g = state.g", UNSENT),
-    ("marina", "change.mean(0))", "change.mean(0) + np.random.normal())", UNEQUAL),
+    ("marina_begun", "(g,) = network.broadcast(state.g, to=everyone)", "g = state.g", UNSENT),
+    ("marina_begun", "change.mean(0))", "change.mean(0) + np.random.normal())", UNEQUAL),
     ("lazy", "(x,) = network.broadcast(state.x, to=everyone)", "x = state.x", UNSENT),
     ("one_shot", "(sent,) = network.gather(own)", "sent = own", "the server is sent nothing"),
     (
