@@ -85,6 +85,7 @@ NOISY = {
     "coupling": 0.3, "step_size": 0.15, "samples": 3, "gradient_bound": 0.6, "clipping": "l1",
     "noise": 0.4,
 }  # fmt: skip
+MIXING = {"coupling": 0.7, "step_size": 0.1}
 STEPS = {"local_steps": 2, "batch_size": 4, "primal_step_size": 0.05, "dual_step_size": 0.05}
 STAGES = {"proximal_weight": 0.4, "first_stage_rounds": 2, "stage_growth": 2}
 TRACKING = {
@@ -169,6 +170,14 @@ SMALL: dict[str, Small] = {
     "choco_sgd": (
         *("images", AGENTS, CLASSES, RING),
         {"coupling": 0.3, "step_size": 0.15, "samples": 3, "compressor": {"kind": "natural"}},
+    ),
+    "local_dsgd": ("dense", AGENTS, LINEAR, RING, MIXING | {"local_steps": 2, "samples": 3}),
+    "extra": ("dense", AGENTS, LINEAR, RING, MIXING),
+    "nids": ("dense", AGENTS, LINEAR, RING, MIXING),
+    "gt_sarah": ("dense", AGENTS, LINEAR, RING, MIXING | {"inner_steps": 2, "samples": 3}),
+    "sgp": (
+        *("images", AGENTS, CLASSES, {"states": {"kind": "exponential", "weights": "sent"}}),
+        {"coupling": 0.6, "step_size": 0.15, "samples": 3},
     ),
     "tdcd": (
         *("images", SILOS, CLASSES | {"model": "cnn_strided"}, None),
