@@ -116,6 +116,22 @@ SMALL: dict[str, Small] = {
         LOCAL | {"clip_bound": 0.05, "noise_multiplier": 0.8},
     ),
     "scaffold": ("sparse", CLIENTS, LINEAR, None, LOCAL),
+    "fedavgm": ("sparse", CLIENTS, LINEAR, None, LOCAL | {"momentum": 0.6}),
+    "fedadagrad": ("sparse", CLIENTS, LINEAR, None, LOCAL | {"global_step_size": 0.1}),
+    "fedadam": ("sparse", CLIENTS, LINEAR, None, LOCAL | {"global_step_size": 0.1}),
+    "fedyogi": ("sparse", CLIENTS, LINEAR, None, LOCAL | {"global_step_size": 0.1}),
+    "feddyn": ("sparse", CLIENTS, LINEAR, None, LOCAL | {"regularisation": 0.5}),
+    "fednova": ("sparse", CLIENTS, LINEAR, None, LOCAL | {"local_unit": "epochs"}),
+    "scaffnew": (
+        *("sparse", CLIENTS, LINEAR, None),
+        {"step_size": 0.1, "communication_probability": 0.4, "batch_size": 2},
+    ),
+    "mime": ("sparse", CLIENTS, LINEAR, None, LOCAL | {"momentum": 0.6}),
+    "fedlin": ("sparse", CLIENTS, LINEAR, None, LOCAL),
+    "cyclic": (
+        *("sparse", CLIENTS, LINEAR, None),
+        {key: value for key, value in LOCAL.items() if key != "clients_per_round"},
+    ),
     "fedmid": ("sparse", CLIENTS, SPARSE, None, LOCAL),
     "fed_dual_avg": ("sparse", CLIENTS, SPARSE, None, LOCAL),
     "fedpage": (

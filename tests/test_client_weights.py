@@ -40,13 +40,13 @@ def shares(weights: str) -> np.ndarray:
     return own / own.sum()
 
 
-def toy() -> Problem:
+def toy(sizes: tuple[int, ...] = SIZES) -> Problem:
     objective = LinearObjective(name="logistic_l2", weight=0.1)
-    return random_problem(objective, SIZES, 4, seed=1)
+    return random_problem(objective, sizes, 4, seed=1)
 
 
-def engine_of(kind: str, weights: Any) -> Any:
-    data = shard_of(toy())
+def engine_of(kind: str, weights: Any, problem: Problem | None = None) -> Any:
+    data = shard_of(problem or toy())
     if kind == "network":
         model = {"name": "binary_cross_entropy", "model": "linear", "client_weights": weights}
         rows = Samples(data.samples.sample_id, data.samples.label, data.samples.features.toarray())

@@ -238,7 +238,7 @@ class OneShot(LocalStepsAlgorithm):
 SOURCES = {
     "buffered": (FEDBUFF, LOCAL | {"clients_per_round": 3, "concurrency": 6}),
     "ef21_begun": (EF21, {"clients_per_round": 12, "step_size": 0.3}),
-    "scaffnew": (SCAFFNEW, {"clients_per_round": 12, "step_size": 0.1, "probability": 0.1}),
+    "scaffnew_alone": (SCAFFNEW, {"clients_per_round": 12, "step_size": 0.1, "probability": 0.1}),
     "marina_begun": (MARINA, {"clients_per_round": 12, "step_size": 0.1}),
     "one_shot": (ONE_SHOT, LOCAL),
     "lazy": (LAZY, {"clients_per_round": 12, "step_size": 0.1}),
@@ -373,9 +373,9 @@ FAULTS = [
         *("at, values = place, sent", UNGATHERED),
     ),
     ("ef21_begun", "(g,) = network.gather(own)", "g = own", UNGATHERED),
-    ("scaffnew", "(x,) = network.broadcast(mean, to=everyone)", "x = mean", UNSENT),
-    ("scaffnew", "mean = sent.mean(0)", "mean = moved.mean(0)", UNGATHERED),
-    ("scaffnew", "moved - share * state.h)", "moved - share * state.h.mean(0))", MIXED),
+    ("scaffnew_alone", "(x,) = network.broadcast(mean, to=everyone)", "x = mean", UNSENT),
+    ("scaffnew_alone", "mean = sent.mean(0)", "mean = moved.mean(0)", UNGATHERED),
+    ("scaffnew_alone", "moved - share * state.h)", "moved - share * state.h.mean(0))", MIXED),
     ("marina_begun", "(g,) = network.broadcast(state.g, to=everyone)", "g = state.g", UNSENT),
     ("marina_begun", "change.mean(0))", "change.mean(0) + np.random.normal())", UNEQUAL),
     ("lazy", "(x,) = network.broadcast(state.x, to=everyone)", "x = state.x", UNSENT),
@@ -523,13 +523,13 @@ BUDGETS = """    probability: PositiveFloat
 
 
 def test_budgets_of_methods_around_a_server_are_recorded(written, shards, tmp_path):
-    spec = written("scaffnew", "    probability: PositiveFloat\n", BUDGETS)
+    spec = written("scaffnew_alone", "    probability: PositiveFloat\n", BUDGETS)
     trace = train(spec, shards, tmp_path / "trace.nc")
     # Ten samples of seven features each.
     np.testing.assert_allclose(trace["epsilon"], [0.1 * 70 * np.array([0, 3, 6, 7])] * 2)
     np.testing.assert_allclose(trace["delta"], [[0, 1e-6, 1e-6, 1e-6]] * 2)
     assert trace.attrs["privacy_statement"] == "as the method itself accounts for it"
-    assert "epsilon" not in train(written("scaffnew"), shards, tmp_path / "none.nc")
+    assert "epsilon" not in train(written("scaffnew_alone"), shards, tmp_path / "none.nc")
 
 
 def test_budgets_are_refused_where_nothing_records_them():

@@ -142,11 +142,13 @@ class Load(NamedTuple):
     """What a client does for one answer.
 
     gradients: per-sample gradients, (N,) by client. down, up: bytes that it is sent, and sends.
+    trips: how many times it is sent something and answers.
     """
 
     gradients: np.ndarray
     down: float
     up: float
+    trips: int = 1
 
 
 class StarNetwork:

@@ -86,7 +86,7 @@ class ClientTimes:
         """
         links = self.seconds(load.down, down=True) + self.seconds(load.up, down=False)
         work = load.gradients[clients] * self._work[clients] * self._factor(clients, trips)
-        took: np.ndarray = np.rint(self.round_trip + NANOSECONDS * links + work)
+        took: np.ndarray = np.rint(load.trips * self.round_trip + NANOSECONDS * links + work)
         return took
 
     def arrive(

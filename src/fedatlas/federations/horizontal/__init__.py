@@ -141,9 +141,12 @@ class LocalSteps(Model):
     batch_size: PositiveInt | None = None
 
     def local_load(
-        self, problem: HorizontalProblem, *more: tuple[int | None, int], **models: float
+        self, problem: HorizontalProblem, *more: tuple[int | None, int], **models: Any
     ) -> Load:
-        """What a client does for an answer, see `problem.load`; more: gradients besides."""
+        """What a client does for an answer, see `problem.load`; more: gradients besides.
+
+        models: what is carried, as of it.
+        """
         return problem.load(self.load_of_steps(), *more, **models)
 
     def load_of_steps(self) -> tuple[int | None, int]:

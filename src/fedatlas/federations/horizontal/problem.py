@@ -80,20 +80,23 @@ class HorizontalProblem(ClientEngine):
             return rows.sum(0) / self.clients
         return (self.array(self._shares[clients])[:, None] * rows).sum(0)
 
-    def load(self, *gradients: tuple[int | None, int], down: float = 1, up: float = 1) -> Load:
+    def load(
+        self, *gradients: tuple[int | None, int], down: float = 1, up: float = 1, trips: int = 1
+    ) -> Load:
         """What a client does for one answer, as `network.participants` is told.
 
         gradients: (size, times): so many gradients over minibatches of a size, None: of all local
         samples. down, up: models that the client is sent, and sends; parts where compressed.
+        trips: how many times it is sent something and answers.
         """
-        key = gradients, down, up
+        key = gradients, down, up, trips
         if key not in self._loads:
             held, model = np.diff(self._offsets), self.dimension * self.itemsize
             each = [
                 times * (held if size is None else np.minimum(held, size))
                 for size, times in gradients
             ]
-            self._loads[key] = Load(np.sum(each, axis=0), down * model, up * model)
+            self._loads[key] = Load(np.sum(each, axis=0), down * model, up * model, trips)
         return self._loads[key]
 
     @abstractmethod

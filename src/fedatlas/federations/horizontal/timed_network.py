@@ -187,7 +187,7 @@ class TimedNetwork(StarNetwork):
         count.bytes_down += number * load.down * down
         count.bytes_up += number * load.up
         count.sequential_bytes += number * (load.down * down + load.up)
-        count.messages += number * (1 + down)
+        count.messages += number * load.trips * (1 + down)
         count.wasted_bytes += number * (load.down + load.up)
 
 
