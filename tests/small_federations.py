@@ -134,6 +134,10 @@ SMALL: dict[str, Small] = {
     ),
     "fedmid": ("sparse", CLIENTS, SPARSE, None, LOCAL),
     "fed_dual_avg": ("sparse", CLIENTS, SPARSE, None, LOCAL),
+    "pooled": (
+        *("sparse", CLIENTS, LINEAR | {"client_weights": "size"}, None),
+        {"local_steps": 3, "batch_size": 4, "local_step_size": 0.05},
+    ),
     "fedpage": (
         *("sparse", CLIENTS, LINEAR, None),
         {"clients_per_round": 3, "local_steps": 3, "global_step_size": 0.2},

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as some
 
 from fedatlas.algorithms import build_algorithm
 from fedatlas.algorithms.cyclic import Cyclic
@@ -20,12 +22,14 @@ from fedatlas.algorithms.fednova import FedNova
 from fedatlas.algorithms.fedprox import FedProx
 from fedatlas.algorithms.fedyogi import FedYogi
 from fedatlas.algorithms.mime import Mime
+from fedatlas.algorithms.pooled import Pooled
 from fedatlas.algorithms.scaffnew import Scaffnew
+from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.network_model import StarNetworkModel
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.training.states import state_arrays
-from small_federations import TIMED, small
+from small_federations import LINEAR, TIMED, small
 from test_client_weights import SIZES, WEIGHTS, N, engine_of, shares, toy
 from test_methods import Run, bounds_at
 
@@ -121,6 +125,30 @@ def test_fednova_steps_along_the_gradient_whatever_clients_do(weights: str) -> N
     assert np.abs(fedavg - p @ SIZES * gradient).max() > 0.1
 
 
+@each_engine
+def test_pooled_steps_on_all_samples_are_gradient_descent(kind: str) -> None:
+    engine = engine_of(kind, "size")
+    methods = [Pooled(local_steps=2, local_step_size=0.3), FedAvg(**WHOLE)]
+    runs = [Run(method, engine) for method in methods]
+    paths = [runs[0].trajectory(5), runs[1].trajectory(10)[::2]]
+    np.testing.assert_allclose(*paths, rtol=0, atol=1e-14)
+    spent = vars(runs[0].counters)
+    assert spent["gradient_evaluations"] == spent["sequential_gradients"] == 10 * sum(SIZES)
+    assert spent["iteration"] == 10
+    assert not spent["messages"] and not spent["bytes_down"] and not spent["bytes_up"]
+
+
+@given(some.integers(0, 99), some.integers(1, 30))
+def test_pooled_samples_are_anybodys(seed: int, size: int) -> None:
+    engine = engine_of("compiled", "size")
+    batch = engine.pooled_minibatches(RoundRandom(seed), size, 3)
+    held = min(size, sum(SIZES))
+    assert batch.sizes.tolist() == [held] and batch.gradient_evaluations == 3 * held
+    if size < sum(SIZES):
+        for step in batch.rows[0]:
+            assert len(set(step.tolist())) == size and set(step) <= set(range(sum(SIZES)))
+
+
 EXACT = {
     "FedDyn": FedDyn(**WHOLE | {"local_steps": 5, "clients_per_round": 4}, regularisation=0.5),
     "Scaffnew": Scaffnew(step_size=0.3, communication_probability=0.3),
@@ -211,6 +239,8 @@ def test_a_round_without_answers_changes_nothing(label: str) -> None:
             {"objective": LinearObjective(name="logistic_l2", weight=0.1, client_weights="size")},
             "key 'objective.client_weights': Cyclic visits all clients equally often",
         ),
+        ("pooled", {"objective": LINEAR}, "value 'equal': Pooled SGD minimises the mean over all"),
+        ("pooled", {"network": TIMED}, "key 'network': Pooled SGD sends nothing"),
         ("fedadam", {"hyper": {"momentum": 1.0}}, "momentum"),
         ("fedadam", {"hyper": {"adaptivity": 0.0}}, "adaptivity"),
         ("feddyn", {"hyper": {"regularisation": 0.0}}, "regularisation"),

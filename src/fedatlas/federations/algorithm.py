@@ -58,6 +58,8 @@ class Algorithm(Model, ABC):
     federation: ClassVar[type[Federation]]  # in which it works
     #: Whether clients around a server do not wait for each other; None where that is plain to see.
     asynchronous: ClassVar[bool | None] = None
+    #: Whether samples stay with their holders; not of controls, which need not send anything.
+    federated: ClassVar[bool] = True
     #: Whether it takes a term ψ without a gradient, by problem.prox.
     composite: ClassVar[bool] = False
 

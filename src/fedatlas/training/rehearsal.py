@@ -166,6 +166,8 @@ class _Rehearsal:
                 "checkpoint after each round: keep all that lasts in the state that `round` "
                 "returns, and draw by `random` alone"
             )
+        if not self._method.federated:
+            return list(self._kind.rehearsal)
         skipped = []
         for name in self._kind.rehearsal:
             try:
@@ -278,7 +280,7 @@ class _Rehearsal:
             x0 = engine.array(start)
         state = method.start(problem, network, x0)
         points: list[list[np.ndarray]] = []
-        needed = self._kind.needed
+        needed = self._kind.needed if method.federated else ()
         while len(points) < self.rounds:
             number = len(points)
             if watched:
@@ -303,12 +305,12 @@ class _Rehearsal:
             if watched and number == 0:
                 after = {name: engine.numpy(array) for name, array in _arrays(state).items()}
                 _check_numbers(copies, after, points[0], seen.carried)
-            if watched and sum(seen.called[name] for name in needed) < _EXCHANGES:
+            if watched and needed and sum(seen.called[name] for name in needed) < _EXCHANGES:
                 self.rounds = min(max(self.rounds, number + 2), _MOST_ROUNDS)
         if answers is not None and len(seen.carried) != len(answers):
             raise NotComparable
         if watched:
-            if not any(seen.called[name] for name in needed):
+            if needed and not any(seen.called[name] for name in needed):
                 raise ContractViolation(f"in {len(points)} rounds {self._kind.silent}")
             if run.counters.gradient_evaluations and not run.counters.iteration:
                 raise ContractViolation(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from fedatlas.arithmetic.client_rows import ChunkedRows, ClientRows, rows_of
-from fedatlas.arithmetic.minibatches import Minibatches, draw_epochs
+from fedatlas.arithmetic.minibatches import Minibatches, draw, draw_epochs
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.parts import ClientEngine, Counters, Load, Predicted
 from fedatlas.schema.objectives import ClientWeights
@@ -137,6 +137,13 @@ class HorizontalProblem(ClientEngine):
         The last of a pass has what is left. Clients with fewer samples finish earlier.
         """
         return draw_epochs(self._drawing, random, self._offsets, clients, size, epochs)
+
+    def pooled_minibatches(
+        self, random: RoundRandom, size: int | None, steps: int = 1
+    ) -> Minibatches:
+        """As `minibatches`, of one client that holds all samples: for controls, see `federated`."""
+        everyone = np.array([0, self.samples])
+        return draw(self._drawing, random, everyone, np.zeros(1, np.int64), size, steps)
 
     def gradient(self, x: Any, batch: Minibatches) -> Any:
         """∇f_i over each client's minibatch, at x (d,) or at a point per client (S, d).
