@@ -150,6 +150,26 @@ def test_many_failed_jobs_are_not_all_told_in_full(tmp_path):
     assert "27 other jobs failed:\n  prepare:" in told and told.endswith("  and 7 more")
 
 
+def test_one_cause_is_told_once_with_all_runs_that_it_ended(tmp_path):
+    runs = [f"demo-x/page/step-{n}" for n in range(4)]
+    jobs = []
+    for n, run in enumerate(runs):
+        log = tmp_path / f"{n}.log"
+        cause = "KeyError: 'a'" if n < 3 else "ValueError: b"
+        log.write_text(f"error: {run}, seed 0: x.py, line 3, in round: {cause}\n")
+        target = f"results/experiments/demo-x/traces/page/step-{n}.nc"
+        jobs.append(FailedJob("train_run", (target,), log))
+    told = format_failures(jobs, [])
+    assert told.count("Failed: ") == 2
+    assert told.startswith(
+        "Failed: rule train_run, 3 times by one cause\n  run: demo-x/page/step-0"
+    )
+    assert "  as well: demo-x/page/step-1, demo-x/page/step-2\n" in told
+    assert told.endswith(
+        "  | error: demo-x/page/step-3, seed 0: x.py, line 3, in round: ValueError: b"
+    )
+
+
 def test_a_log_without_an_error_is_told_by_its_end(tmp_path):
     log = tmp_path / "log"
     log.write_text("".join(f"line {n}\n" for n in range(40)))

@@ -210,7 +210,10 @@ def test_labels_and_title_say_what_is_shown():
     assert (rounds(2500), sent(2_500_000)) == ("2.5k", "2.5MB")
     canvas = composed({"page": {"p": falling_trace([0.5])}}, title="Alone")
     assert canvas.get_suptitle() == "Alone\none seed"
-    assert composed(by_step()).get_suptitle() == "A title\nmedian and range of 3 seeds"
+    assert composed(by_step()).get_suptitle() == (
+        "A title\nlines: median, bands: range of 3 seeds\n"
+        "wider lines lie below, so that coinciding ones are seen"
+    )
 
 
 def test_auroc_is_not_squeezed_by_its_start():

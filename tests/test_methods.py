@@ -267,6 +267,9 @@ def test_a_stated_effective_step_gives_the_servers_step() -> None:
         with pytest.raises(ValidationError, match="are both declared, and one gives the other"):
             method(**steps, effective_step=0.4, global_step_size=5)
 
+        with pytest.raises(ValidationError, match="state global_step_size, which is η_g"):
+            method(**steps, effective_step=0.4, batch_size=2, local_unit="epochs")
+
 
 def test_fedpage_draws_its_minibatches_where_the_paper_does() -> None:
     """I_1 on every client; I_2 once and I_3 afresh at each of K − 1 steps on sampled clients."""

@@ -53,6 +53,14 @@ def trained(method, data, **changes):
     return fedatlas.train(method, data, **asked)
 
 
+def test_a_partition_that_does_not_fit_is_told_by_its_key(rows):
+    partition = {**CLIENTS, "assignment": "dirichlet", "concentration": 1.0}
+    with pytest.raises(
+        FedatlasError, match=r"^fedatlas\.train: key 'partition\.assignment': assig"
+    ):
+        trained("fedavg", rows, partition=partition)
+
+
 def test_full_rounds_of_one_step_are_gradient_descent(rows):
     features, label = rows
     x, expected = np.zeros(3), []

@@ -1,9 +1,12 @@
 """Claims that compare two runs: each way they can come out, and what the evidence says."""
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from fedatlas.errors import FedatlasError
@@ -182,6 +185,26 @@ def test_a_quantity_of_two_runs(test, runs, outcome, evidence):
     found = verdict(test, selected_by="objective", **runs)
     assert found.outcome == outcome
     assert evidence in found.evidence
+
+
+@given(st.floats(60, 200), st.floats(1.1, 2), st.integers(20, 80))
+def test_records_as_close_as_is_said_do_tell(arrives, slower, every):
+    """Exponential curves, which straight lines of levels join."""
+
+    def recorded(every):
+        rounds = np.arange(0, 801, every)
+        curves = {"a": arrives, "b": slower * arrives}
+        runs = {
+            x: make_trace([10.0 ** (-rounds / at)] * 6, schedule=rounds) for x, at in curves.items()
+        }
+        return verdict(to_target("faster", 0.1), **runs)
+
+    found = recorded(every)
+    if found.outcome == "not testable":
+        closer = int(re.search(r"between; record_every: (\d+) would tell", found.evidence)[1])
+        assert closer < every and recorded(closer).outcome == "reproduced"
+    else:
+        assert found.outcome == "reproduced"
 
 
 def test_verdicts_that_hang_on_the_target_or_the_budget_are_fragile():

@@ -19,6 +19,8 @@ WRONG = {
         ("rounds: 40", "rounds: 40\nround: 3", r"small\.yaml.*unknown key 'round'.*rounds"),
         ("rounds: 40", "rounds: 40\nrounds: 5",
          r"small\.yaml, line 9: .*'rounds' stands twice, first in line 8"),
+        ("record_every: 10\n", "",
+         r"small\.yaml: missing key 'record_every': .*such as 1 of 40 rounds$"),
         ("\nseeds: [0, 1]", "\nseeds: [0, 0]", r"small\.yaml: seeds: a seed is listed twice$"),
         ("[100, 101]", "[7, 7]", r"small\.yaml: tuning_seeds: a seed is listed twice$"),
         ("[100, 101]", "[1, 2]", r"small\.yaml: tuning_seeds: \[1\] are in .*name others"),

@@ -136,6 +136,25 @@ def command(*arguments: object, status: int = 0) -> str:
     return found.output
 
 
+def test_a_budget_that_was_changed_after_a_verdict_is_in_the_evidence(judged):
+    """In that of claims about the run alone; a run that is another under its name has none."""
+    claims = build_plan(Path("config")).experiments["demo-small"].claims
+    noted = judged / "judged-budgets.json"
+    kept, files = json.loads(noted.read_text()), (judged / "traces.nc", judged / "selection.json")
+    for run, dataset in (("fedavg", "breast-cancer"), ("fedpage", "another")):
+        (own,) = kept[run]
+        assert own["is"]["dataset"] == "breast-cancer" and own["budget"] == "rounds: 2000"
+        own["budget"], own["is"]["dataset"] = "rounds: 20", dataset
+    noted.write_text(json.dumps(kept))
+    for _ in range(2):  # it stays
+        judge_claims("demo-small", "fedpage", list(claims), False, *files, judged / "claims.csv")
+        for found in read_verdicts(judged / "claims.csv"):
+            runs = next(one.test.runs for one in claims if found.claim.endswith(one.id))
+            told = "; budget changed: fedavg was judged at rounds: 20 before"
+            assert found.evidence.endswith(told) == ("fedavg" in runs)
+            assert "fedpage was judged" not in found.evidence
+
+
 def test_a_step_judges_published_files_as_it_judged_the_results(judged):
     """Without what published them: the step of the workflow reads them as those of results."""
     command("publish", "results", "out", "--records", 20)

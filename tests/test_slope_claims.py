@@ -118,7 +118,11 @@ def test_records_too_far_apart_do_not_tell():
     series = {f"a{count}": coarse(count, 0.1) for count in (4, 5)}
     found = verdict(scaling(*series), **series)
     assert found.outcome == "not testable"
-    assert "; below resolution: records are too far apart to tell" in found.evidence
+    told = "; below resolution: records are too far apart to tell, or end too early; up to"
+    assert (
+        f"{told} 10 of a4, 10 of a5 rounds lie between; record_every: 1 would tell"
+        in found.evidence
+    )
     wide = {f"a{count}": coarse(count, 0.1) for count in (1, 2, 4, 16)}
     assert verdict(scaling(*wide), **wide).outcome == "reproduced"
 

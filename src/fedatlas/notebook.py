@@ -179,7 +179,13 @@ def _sharded(
     test = _prepared(dataset, kept, folder, results) if kept else None
     target.mkdir(parents=True)
     files = shard_files(target, partition.silos)
-    write_shards(prepared, partition, files, target / "manifest.json", test)
+    try:
+        write_shards(prepared, partition, files, target / "manifest.json", test)
+    except FedatlasError as error:  # which names a file of `folder`, of which nobody knows
+        told = str(error).removeprefix(f"{prepared}: ")
+        if told.startswith("partition: ") and (key := told.split()[1]) in partition.model_dump():
+            told = f"key 'partition.{key}': {told.removeprefix('partition: ')}"
+        raise FedatlasError(f"{_WHERE}: {told}") from None
     return files
 
 

@@ -1,12 +1,20 @@
-"""Runs that a target of their own ends: what their records cannot tell."""
+"""What records cannot tell: those of runs that a target of their own ends, and those far apart."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+import numpy as np
 
 from fedatlas.evaluation.comparison import ROUNDING
 from fedatlas.evaluation.evidence import target_name
-from fedatlas.evaluation.levels import Trace, log_target, specification
+from fedatlas.evaluation.levels import Trace, column, log_target, specification
 from fedatlas.evaluation.results import NotTestableError
 from fedatlas.schema.endings import Ending, ending_of
+
+#: Gives the least and the largest advantages (seeds,) that records leave open, if these lay so
+#: many times closer.
+Extremes = Callable[[float], tuple[np.ndarray, np.ndarray]]
+# How many times closer records may have to be, in the order in which it is tried.
+_CLOSER = (2, 3, 4, 5, 8, 10, 15, 20, 50, 100, 200, 500, 1000)
 
 
 def require_records(traces: Sequence[Trace], measurement: str, target: float) -> None:
@@ -34,3 +42,21 @@ def ended_at(trace: Trace) -> Ending | None:
     """The target that ends a run; None without one."""
     ending = ending_of(specification(trace).get("until", {}))
     return ending if ending.measurement else None
+
+
+def what_would_tell(traces: Sequence[Trace], told: Callable[[float], bool]) -> str:
+    """How far apart the records of runs are, and which would tell; told: if so many times closer.
+
+    By straight lines: between records that are not there a curve may bend.
+    """
+    apart = {
+        trace.attrs["run"]: int(np.nanmax(np.diff(column(trace, "round"), axis=1), initial=1))
+        for trace in traces
+    }
+    each = ", ".join(f"{rounds} of {run}" for run, rounds in apart.items())
+    head = f"records are too far apart to tell, or end too early; up to {each} rounds lie between"
+    widest = max(apart.values())
+    closer = next((times for times in _CLOSER if times <= widest and told(times)), None)
+    if closer is None:
+        return f"{head}, and none closer would tell: more rounds may"
+    return f"{head}; record_every: {max(1, min(apart.values()) // closer)} would tell"

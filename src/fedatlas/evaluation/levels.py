@@ -307,6 +307,20 @@ class Crossings(NamedTuple):
     before: np.ndarray
     after: np.ndarray
 
+    def closer(self, times: float) -> "Crossings":
+        """At the worst if records lay so many times closer; runs that end too early do."""
+        if times == 1:
+            return self
+        arrived = np.isfinite(self.cost) & np.isfinite(self.after)
+        cost, before, after = (np.where(arrived, 10**each, 1.0) for each in self)
+        width = (after - before) / times
+        with np.errstate(divide="ignore"):
+            first = np.log10(np.maximum(before, cost - width))
+            last = np.log10(np.minimum(after, cost + width))
+        return Crossings(
+            self.cost, np.where(arrived, first, self.before), np.where(arrived, last, self.after)
+        )
+
 
 def crossings(
     trace: Trace, measurement: str, cost: str, target: float, *, stays: bool = False

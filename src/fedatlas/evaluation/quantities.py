@@ -21,7 +21,7 @@ from fedatlas.evaluation.comparison import (
     advantages,
     decide,
 )
-from fedatlas.evaluation.ended import ended_at, require_records
+from fedatlas.evaluation.ended import Extremes, ended_at, require_records, what_would_tell
 from fedatlas.evaluation.evidence import (
     counts,
     format_cost,
@@ -207,13 +207,15 @@ class EffectTest(ClaimTest, ABC):
             told = f"{ends}; {format_effect(effect, found.of, *words)}{small}; {counts(effect)}"
             return told + results.of_test_rows(traces, measurement)
 
-        gaps, extremes = advantages(*found.losses), None
+        gaps = advantages(*found.losses)
+        extremes: Extremes | None = None
         if found.between:
             first, second = found.between
-            extremes = (
-                advantages(first.after, second.before),
-                advantages(first.before, second.after),
-            )
+
+            def extremes(times: float) -> tuple[np.ndarray, np.ndarray]:
+                one, other = first.closer(times), second.closer(times)
+                return advantages(one.after, other.before), advantages(one.before, other.after)
+
         return self.decided(results, traces, gaps, describe, measurement, extremes)
 
     def decided(
@@ -223,24 +225,26 @@ class EffectTest(ClaimTest, ABC):
         gaps: np.ndarray,
         describe: Callable[[Effect], str],
         measurement: str,
-        extremes: tuple[np.ndarray, np.ndarray] | None = None,
+        extremes: Extremes | None = None,
     ) -> CaseOutcome:
         """The outcome of advantages (seeds,), with evidence that describes the effect.
 
-        traces: that were compared. measurement: from which advantages come. extremes: the least
-        and the largest advantages that records leave open; not testable where the outcome depends
-        on them.
+        traces: that were compared. measurement: from which advantages come. extremes: not testable
+        where the outcome depends on what records leave open.
         """
         criterion = self.criterion
         outcome, effect = results.compare(gaps, criterion, self.unit, traces, measurement)
         evidence = describe(effect)
         if extremes and outcome != "undecided":
-            least, most = (results.interval(extreme, traces) for extreme in extremes)
-            if decide(Interval(np.nan, least.low, most.high), criterion) != outcome:
+            open_to, found = extremes, outcome
+
+            def told(times: float) -> bool:
+                least, most = (results.interval(extreme, traces) for extreme in open_to(times))
+                return decide(Interval(np.nan, least.low, most.high), criterion) == found
+
+            if not told(1):
                 outcome = "not testable"
-                evidence += (
-                    "; below resolution: records are too far apart to tell, or end too early"
-                )
+                evidence += f"; below resolution: {what_would_tell(traces, told)}"
         return CaseOutcome("", outcome, evidence, effect)
 
 

@@ -18,6 +18,7 @@ from fedatlas.evaluation.conditions import covered
 from fedatlas.evaluation.constants import read_constants
 from fedatlas.evaluation.evidence import UNKNOWN, format_needed, format_outcomes
 from fedatlas.evaluation.horizon import of_all, to_text
+from fedatlas.evaluation.raised import JUDGED_BEFORE, judged_before, with_budgets
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.selection import Traces, TunedRun, choices
 from fedatlas.evaluation.tables import (
@@ -158,7 +159,9 @@ def judge_claims(
     studies = {name: file for name, file in zip(STUDIES, files, strict=True) if file}
     grids = grids_of(read_json(selection), runs, experiment, tuned, tuning)
     results = results_of(runs, selection, seeds_added, studies, grids)
-    verdicts = judge(experiment, paper, claims, results)
+    named = dict.fromkeys(run for claim in claims for run in claim.test.runs if run in runs)
+    before = judged_before(output.with_name(JUDGED_BEFORE), named, results)
+    verdicts = judge(experiment, paper, claims, results, before)
     write_text(output, verdicts_to_csv(verdicts))
     log.info("%s", verdict_summary(verdicts))
 
@@ -187,15 +190,23 @@ def results_of(
     )
 
 
-def judge(experiment: str, paper: str, claims: Sequence[Claim], results: Results) -> list[Verdict]:
+def judge(
+    experiment: str,
+    paper: str,
+    claims: Sequence[Claim],
+    results: Results,
+    before: Mapping[str, str] = {},
+) -> list[Verdict]:
     """A verdict per claim, followed by those of its cases if there are several.
 
+    before: other budgets at which runs were judged, as `judged_before` finds them.
     FedatlasError names the claim that cannot be judged.
     """
     verdicts = []
     for claim in claims:
         with error_context(f"claim '{claim.id}'"):
             cases = _with_whole(claim, list(covered(claim, results)))
+            cases = with_budgets(claim, cases, before)
         verdicts += [
             Verdict(
                 claim=f"{experiment}/{claim.id}",

@@ -45,6 +45,8 @@ STYLE: Any = {
     "svg.fonttype": "path",
 }
 MARKERS = "osD^vP*"
+#: What curves and the bands around them are, before the number of seeds.
+BANDS = "lines: median, bands: range of "
 DOTS_PER_INCH = 150
 _LETTERS_PER_INCH = 13  # in a title
 # How many times its lowest value a short logarithmic axis reaches, and ticks between powers of ten.

@@ -22,6 +22,7 @@ from fedatlas.evaluation.bounds import (
 from fedatlas.evaluation.levels import Trace, column, diverged
 from fedatlas.evaluation.selection import Traces
 from fedatlas.figures.style import (
+    BANDS,
     DASHED,
     colours,
     draw,
@@ -100,7 +101,7 @@ def compose_theory(
         _draw_ends(axes[-1], run_titles, traces, drawn, colour_of)
     first = next(iter(next(iter(traces.values())).values()))
     seeds = first.sizes["seed"]
-    put_title(canvas, title, f"measured: median and range of {seeds} seeds; broken lines: bounds")
+    put_title(canvas, title, f"{BANDS}{seeds} seeds; broken lines: bounds")
     return canvas
 
 

@@ -4,7 +4,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,8 +42,8 @@ def failed_jobs(jobs: Iterable[Any], logs: Iterable[str] = ()) -> list[FailedJob
         if job.log and job.output
     }
     listed = sorted(found)
-    shown = [failed._replace(ended=_killed_by(found[failed], told)) for failed in listed[:_SHOWN]]
-    return shown + listed[_SHOWN:]
+    first = [failed._replace(ended=_killed_by(found[failed], told)) for failed in listed[:_NAMED]]
+    return first + listed[_NAMED:]
 
 
 def _killed_by(job: Any, told: str) -> str:
@@ -100,29 +100,48 @@ def repeat_options(
 
 
 def format_failures(jobs: Sequence[FailedJob], options: Sequence[str]) -> str:
-    """A block for each of the first failed jobs; the others by rule and log."""
-    blocks = [_block(job, options) for job in jobs[:_SHOWN]]
-    others = [f"  {job.rule}: {job.log}" for job in jobs[_SHOWN : _SHOWN + _NAMED]]
+    """A block for each of the first causes, with all that failed by it; others by rule and log."""
+    causes: dict[str, list[FailedJob]] = {}
+    for job in jobs:
+        causes.setdefault(_cause(job), []).append(job)
+    blocks = [_block(alike, options) for alike in islice(causes.values(), _SHOWN)]
+    left = [job for alike in islice(causes.values(), _SHOWN, None) for job in alike]
+    others = [f"  {job.rule}: {job.log}" for job in left[:_NAMED]]
     if others:
-        more = len(jobs) - _SHOWN - len(others)
+        more = len(left) - len(others)
         others += [f"  and {more} more"] if more else []
-        count = len(jobs) - _SHOWN
-        jobs_failed = f"{count} other job{'s' if count > 1 else ''} failed:"
+        jobs_failed = f"{len(left)} other job{'s' if len(left) > 1 else ''} failed:"
         blocks.append("\n".join([jobs_failed, *others]))
     return "\n\n".join(blocks)
 
 
-def _block(job: FailedJob, options: Sequence[str]) -> str:
+def _cause(job: FailedJob) -> str:
+    """The error of a job without the name of its run; of a job that told none its log."""
+    told = excerpt(job.log)
+    if job.ended or not told[0].startswith("error:"):
+        return str(job.log)
+    run, _ = _failing(job)
+    cause = "\n".join([job.rule, *told])
+    for name in (run, run.rpartition("/")[0]):  # errors name the point, or the run alone
+        cause = cause.replace(name, "") if name else cause
+    return cause
+
+
+def _block(alike: Sequence[FailedJob], options: Sequence[str]) -> str:
+    job, *same = alike
     run, target = _failing(job)
     others = len(job.targets) - 1
     told = [f"  run: {run}" + (f", of {others + 1} that the job trains" if others else "")]
     kept = " (runs that it finished are kept)" if run and others else ""
     # The target stands first, as --config and --configfile take all words behind them.
     command = shlex.join(["snakemake", target, "--cores", "1", *options])
+    names = [_failing(each)[0] or str(each.log) for each in same]
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return "\n".join(
         [
-            f"Failed: rule {job.rule}",
+            f"Failed: rule {job.rule}" + (f", {len(alike)} times by one cause" if same else ""),
             *(told if run else ()),
+            *([f"  as well: {', '.join(names[:_NAMED])}{more}"] if same else ()),
             f"  makes: {target}" + (f" and {others} more" if others else ""),
             *([f"  killed: {job.ended}"] if job.ended else ()),
             f"  log: {job.log}",

@@ -95,6 +95,14 @@ class Experiment(Studies):
         if context:
             self._where, self._inherited = context["where"], context["inherited"]
 
+    @classmethod
+    def what_to_state(cls, key: str, given: Mapping[str, Any]) -> str:
+        rounds = given.get("rounds")
+        if key != "record_every" or not isinstance(rounds, int) or rounds < 1:
+            return ""
+        every = max(1, rounds // 100)
+        return f"state after how many rounds runs are measured, such as {every} of {rounds} rounds"
+
     @property
     def where(self) -> str:
         """The file that states it, as errors name it."""

@@ -47,6 +47,14 @@ class Model(BaseModel):
     #: Keys that files may have besides the fields, as they are gone when a model is validated.
     resolved_before: ClassVar[tuple[str, ...]] = ()
 
+    @classmethod
+    def what_to_state(cls, key: str, given: Mapping[str, Any]) -> str:
+        """What an error of a missing key proposes, for a file's top level; empty if nothing.
+
+        given: the other keys.
+        """
+        return ""
+
 
 M = TypeVar("M", bound=Model)
 T = TypeVar("T")
@@ -347,7 +355,10 @@ def _explain(model: Any, item: Any, where: str, value: Any) -> str:
         hint = f"{alike}; allowed keys: {', '.join(parent)}" if parent else ""
         return f"{where}: unknown key '{key}'{hint}"
     if item["type"] == "missing":
-        return f"{where}: missing key '{key}'"
+        told = ""
+        if len(path) == 1 and isinstance(model, type) and issubclass(model, Model):
+            told = model.what_to_state(key, item["input"])
+        return f"{where}: missing key '{key}'{told and f': {told}'}"
     if item["type"] == "union_tag_not_found":
         key = item["ctx"]["discriminator"].strip("'")
         return f"{where}: missing key '{'.'.join([*path, key])}'"

@@ -16,6 +16,7 @@ from fedatlas.schema.endings import Ending
 from fedatlas.training.seeds import (
     Position,
     SeedResult,
+    header_of,
     packed,
     read_checkpoint,
     seed_file,
@@ -43,10 +44,11 @@ class LastStates:
         if position.wall_time < WORTH_SECONDS or result.status != "ok":
             return
         identity, file = self._identities[seed], self._file(seed)
-        kept = read_checkpoint(file, identity, {}, quiet=True)
-        header, arrays = packed(result, position)
-        if kept is not None and kept[0]["round"] >= position.round:
+        kept = header_of(file)
+        # One as long is written again, as its arrays may be damaged.
+        if kept.get("identity") == identity and kept["round"] > position.round:
             return
+        header, arrays = packed(result, position)
         if sum(array.nbytes for array in arrays.values()) <= MOST_BYTES:
             write_checkpoint(file, identity, header, arrays)
             self._make_room()

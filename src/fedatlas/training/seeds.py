@@ -101,6 +101,16 @@ def read_seed(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     return header, arrays
 
 
+def header_of(path: Path) -> dict[str, Any]:
+    """The header of a seed's file, without its arrays, which may be damaged; empty of none."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            header: dict[str, Any] = json.loads(str(file[_HEADER]))
+    except Exception:  # damage can make zipfile and numpy raise anything
+        return {}
+    return header if header.get("format") == _FORMAT else {}
+
+
 def _is_sound(path: Path) -> bool:
     """Whether its parts have their checksums: damage can claim arrays that no memory holds."""
     try:

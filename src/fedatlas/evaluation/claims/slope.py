@@ -360,7 +360,7 @@ class SlopeTest(EffectTest):
         slopes = [slopes_between(sizes, series) for series in found]
         if not np.isfinite([each for each, _, _ in slopes]).any():
             raise NotTestableError(f"{told}; the budget is too small")
-        own, lowest, highest = slopes[0]
+        own = slopes[0][0]
         theirs = slopes[1] if len(slopes) > 1 else 3 * (np.full_like(own, self.power),)
 
         def describe(effect: Effect) -> str:
@@ -372,7 +372,15 @@ class SlopeTest(EffectTest):
             return f"{told}; slope {what} {shown}; {counted}{format_repeats(effect)}"
 
         gaps = advantages(own, theirs[0])
-        extremes = advantages(highest, theirs[1]), advantages(lowest, theirs[2])
+
+        def extremes(times: float) -> tuple[np.ndarray, np.ndarray]:
+            of_each = [
+                slopes_between(sizes, [crossing.closer(times) for crossing in series])[1:]
+                for series in found
+            ]
+            (lowest, highest), (low, high) = of_each[0], (of_each[1:] or [theirs[1:]])[0]
+            return advantages(highest, low), advantages(lowest, high)
+
         return self.decided(results, traces, gaps, describe, self.measurement, extremes)
 
     def _of_errors(self, results: Results, share: float) -> CaseOutcome:

@@ -233,6 +233,16 @@ class LocalStepsAlgorithm(ServerStep, HorizontalAlgorithm):
 class LocalWorkAlgorithm(LocalWork, LocalStepsAlgorithm):
     """The same, whose local work may be counted in epochs, and whose local step may change."""
 
+    @model_validator(mode="after")
+    def _a_round_has_one_length(self) -> Self:
+        if self.local_unit == "epochs" and self.effective_step is not None:
+            raise ValueError(
+                "effective_step: K η_g η_l is the length of a round where all take K steps; with "
+                "'local_unit: epochs' a client takes as many as its samples fill, and there is no "
+                "such length: state global_step_size, which is η_g, in its place"
+            )
+        return self
+
 
 class AsynchronousAlgorithm(LocalWork, ServerAlgorithm):
     """Methods whose server takes answers as they arrive, on the network that the run states.

@@ -22,6 +22,7 @@ from fedatlas.evaluation.quantities import EPSILON, largest_delta
 from fedatlas.evaluation.selection import varied_hyper_parameters
 from fedatlas.figures.rates import Rate, draw_rates
 from fedatlas.figures.style import (
+    BANDS,
     DASHED,
     Shown,
     colour_rounds,
@@ -70,6 +71,7 @@ _OUR_MARKS, _THEIR_MARKS = ("", "s", "^", "D"), ("o", "s", "^", "D")
 _BETWEEN_MARKS = 0.14  # of the panel's diagonal
 # Of rates, by their number.
 _RATE_STYLES: list[Any] = [(0, (1, 1.2)), (0, (5, 1, 1, 1)), (0, (3, 1)), (0, (1, 3))]
+_WIDER = "wider lines lie below, so that coinciding ones are seen"
 _SCALED = "rates with a factor c go through their curve at its middle record"
 _LETTERS_OF_LABEL = 34  # along the height of a panel
 
@@ -184,9 +186,11 @@ class ConvergenceFigure(Figure):
             own = "\n(at each run's own δ)" if apart and cost == EPSILON else ""
             place.set_xlabel(axis(cost).label + own)
         origins = [_ORIGINS] * bool(shown.published)
+        if any(len(row.curves) > 1 for row in rows):
+            notes.append(_WIDER)
         if any(rate.is_scaled for row in rows for rate in row.rates):
             notes.append(_SCALED)
-        seeds = shown.seeds("median and range of ", every_point=self.points == "all")
+        seeds = shown.seeds(BANDS, every_point=self.points == "all")
         put_title(canvas, title, "\n".join([seeds, *origins, *dict.fromkeys(notes)]))
         return canvas
 

@@ -11,6 +11,7 @@ from pydantic import Field, PositiveFloat, model_validator
 from fedatlas.evaluation.levels import Trace, cost_to_reach, log_target, specification
 from fedatlas.evaluation.slopes import Size, sizes_of
 from fedatlas.figures.style import (
+    BANDS,
     DASHED,
     MARKERS,
     Shown,
@@ -116,7 +117,7 @@ class ScalingFigure(Figure):
         first = one if ends[0] == 1 else f"{ends[0]} {holders}"
         place.set_ylabel(f"speed-up over {first}")
         legend_beside(place, handles)
-        spread = shown.seeds("median and range of ")
+        spread = shown.seeds(BANDS)
         level = MEASUREMENTS[self.measurement].long_name
         sign = "≥" if self.measurement in LARGER_IS_BETTER else "≤"
         spent_on = axis(self.cost).long_name

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from fedatlas.evaluation.slopes import Line, slopes_of
 from fedatlas.figures.style import (
+    BANDS,
     MARKERS,
     Shown,
     colours,
@@ -72,7 +73,7 @@ class SlopesFigure(Figure):
             place.set_visible(False)
         for place, claim in zip(places.flat, shown.claims, strict=False):
             _draw(place, claim, shown)
-        put_title(canvas, title, shown.seeds("geometric mean and range of "))
+        put_title(canvas, title, shown.seeds(BANDS.replace("median", "geometric mean")))
         return canvas
 
 
