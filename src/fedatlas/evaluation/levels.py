@@ -315,8 +315,7 @@ class Crossings(NamedTuple):
         cost, before, after = (np.where(arrived, 10**each, 1.0) for each in self)
         width = (after - before) / times
         with np.errstate(divide="ignore"):
-            first = np.log10(np.maximum(before, cost - width))
-            last = np.log10(np.minimum(after, cost + width))
+            first, last = np.log10(np.maximum(0, cost - width)), np.log10(cost + width)
         return Crossings(
             self.cost, np.where(arrived, first, self.before), np.where(arrived, last, self.after)
         )
