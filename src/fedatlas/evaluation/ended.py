@@ -56,7 +56,8 @@ def what_would_tell(traces: Sequence[Trace], told: Callable[[float], bool]) -> s
     each = ", ".join(f"{rounds} of {run}" for run, rounds in apart.items())
     head = f"records are too far apart to tell, or end too early; up to {each} rounds lie between"
     widest = max(apart.values())
-    closer = next((times for times in _CLOSER if times <= widest and told(times)), None)
+    tried = (*(times for times in _CLOSER if times < widest), widest)
+    closer = next((times for times in tried if told(times)), None)
     if closer is None:
         return f"{head}, and none closer would tell: more rounds may"
     return f"{head}; record_every: {max(1, min(apart.values()) // closer)} would tell"
