@@ -8,7 +8,8 @@ import numpy as np
 
 from fedatlas.algorithms import algorithm_class
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.conform import Comparison, Theirs, compare, load_code, play
+from fedatlas.conform.comparison import Comparison, compare
+from fedatlas.conform.ours import Ours
 from fedatlas.federations.context import SeedRun
 
 CERTIFICATES = Path(__file__).parent / "certificates"
@@ -21,12 +22,11 @@ def beside(
 ) -> Comparison:
     """Both sides under one seed; view: the problem with gradients of the test's own."""
     method, federation = algorithm_class(name)(**hyper), algorithm_class(name).federation
-    counters, sizes = federation.counters(), np.array(view.sizes)
+    counters, n = federation.counters(), len(view.sizes)
     spec: Any = SimpleNamespace(network=None, graph_weights=(graph, None))
     network = federation.network(spec, engine, counters, 0)
-    shape = (len(sizes), engine.dimension) if federation.on_graphs else (engine.dimension,)
+    shape = (n, engine.dimension) if federation.on_graphs else (engine.dimension,)
     x0 = np.random.default_rng(99).normal(size=shape)
     run = SeedRun(engine.counting(counters), network, counters, engine.array(x0.copy()))
-    played = play(method, run, engine, RoundRandom(3), sizes, ROUNDS)
-    theirs = Theirs(code or load_code(CERTIFICATES / f"{name}.py"), view, x0, method)
-    return compare(played, theirs, WITHIN)
+    ours = Ours(method, run, engine, RoundRandom(3), view, x0)
+    return compare(ours, code or CERTIFICATES / f"{name}.py", ROUNDS, WITHIN)

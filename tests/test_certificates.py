@@ -13,7 +13,8 @@ import pytest
 import test_network_clients as networks
 from certified import CERTIFICATES, ROUNDS, beside
 from fedatlas.algorithms import algorithm_class
-from fedatlas.conform import PlainProblem, load_code, plain_problem
+from fedatlas.conform.comparison import load_code
+from fedatlas.conform.ours import PlainProblem, plain_problem
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.decentralised.numpy_engines import LinearAgents
 from fedatlas.federations.horizontal.cpu_engine import CompiledEngine

@@ -97,8 +97,6 @@ def train(
     if found := find_projects([Path.cwd()]):
         open_projects(found)
     chosen = [*range(seeds)] if isinstance(seeds, int) else [int(seed) for seed in seeds]
-    catalogue = _catalogue(data, objective)
-    dataset = data if isinstance(data, str) else _NAME
     if isinstance(method, str):
         name = algorithm = method
     else:
@@ -114,19 +112,39 @@ def train(
         "graphs": graphs,
         "network": network,
     }
-    looked_at = "suboptimality" if optimum else "objective"
-    declared = {
-        "paper": "ours", "title": name, "source": "ours", "dataset": dataset, "split": split,
-        "partition": partition, "objective": objective, "rounds": rounds, "seeds": chosen,
-        "record_every": record_every, "until": until or {}, "runs": {name: run},
-        "measurements": list(measurements),
-        "figure": {"measurement": looked_at}, "selection": {"measurement": "objective"},
-    }  # fmt: skip
-    context = {"where": _WHERE, "inherited": {}}
-    experiment = validated(Experiment, declared, _WHERE, context)
-    plan = plan_of({_NAME: experiment}, catalogue)
+    plan = planned(
+        data, _WHERE, title=name, runs={name: run}, split=split, partition=partition,
+        objective=objective, rounds=rounds, seeds=chosen, record_every=record_every,
+        until=until or {}, measurements=list(measurements),
+        figure={"measurement": "suboptimality" if optimum else "objective"},
+    )  # fmt: skip
     with TemporaryDirectory() as folder:
         return _trained(plan, Path(folder), Path(results), device, rehearsed=algorithm != name)
+
+
+def planned(data: str | Rows | Mapping[str, Rows], where: str, **declared: Any) -> Plan:
+    """The plan of one experiment of a call's own; where: what errors call it.
+
+    data: as of `train`. declared: keys of the experiment.
+    """
+    catalogue = _catalogue(data, declared["objective"])
+    declared |= {
+        "paper": "ours", "source": "ours", "dataset": data if isinstance(data, str) else _NAME,
+        "selection": {"measurement": "objective"},
+    }  # fmt: skip
+    experiment = validated(Experiment, declared, where, {"where": where, "inherited": {}})
+    return plan_of({_NAME: experiment}, catalogue)
+
+
+def share_out(plan: Plan, folder: Path, results: Path) -> dict[str, list[Path]]:
+    """Write the shards of the plan's one run below the folder; files by slug of a partition."""
+    (spec,) = plan.runs.values()
+    return {
+        slug: _sharded(
+            plan.catalogue[spec.dataset], spec.split, partition, folder / slug, folder, results
+        )
+        for slug, partition in plan.partitions.items()
+    }
 
 
 def _trained(
@@ -139,10 +157,8 @@ def _trained(
     from fedatlas.training.steps import naming_run
 
     (spec,) = plan.runs.values()
-    dataset, shards = plan.catalogue[spec.dataset], folder / "shards"
-    files: dict[str, list[Path]] = {}
-    for slug, partition in plan.partitions.items():
-        files[slug] = _sharded(dataset, spec.split, partition, shards / slug, folder, results)
+    shards = folder / "shards"
+    files = share_out(plan, shards, results)
     for seed in spec.seeds:
         optimum = spec.optimum_file(folder / "optima", seed)
         if optimum is not None and not optimum.exists():

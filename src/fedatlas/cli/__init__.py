@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 
 from fedatlas import __version__
-from fedatlas.cli import looking, model, new, published, run, step
+from fedatlas.cli import conform, looking, model, new, published, run, step
 from fedatlas.errors import FedatlasError, RunFailedError, first_line, shortage_in
 from fedatlas.extensions import describe_place, open_projects
 from fedatlas.plain_text import printable, say
@@ -30,7 +30,7 @@ WANTED: dict[str, tuple[Callable[..., None], ...]] = {
         *(published.publish, published.export, model.export_model),
         *(published.data_card, published.coverage),
     ),
-    "Check": (looking.rehearse, looking.verify, looking.diff, looking.spec),
+    "Check": (looking.rehearse, conform.conform, looking.verify, looking.diff, looking.spec),
 }
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 for panel, commands in WANTED.items():

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -87,25 +87,40 @@ def spec(
 ) -> None:
     """Print a run's specification for the step train_alone, or an experiment's file expanded."""
     from fedatlas.files import canonical_json
-    from fedatlas.plan.build import build_plan, heads_in
-    from fedatlas.schema.experiment_files import read_experiments
     from fedatlas.schema.models import as_yaml
 
     experiment = name.partition("/")[0]
+    where, content, _ = _declared(experiment, config)
+    if name == experiment:
+        say(f"# {where}\n{as_yaml(content)}".rstrip())
+        return
+    say(canonical_json(run_named(name, config).model_dump(mode="json")))
+
+
+def run_named(name: str, config: Path) -> RunSpec:
+    """The run EXPERIMENT/RUN/POINT; FedatlasError names similar ones."""
+    from fedatlas.plan.build import build_plan
+
+    experiment = name.partition("/")[0]
+    _declared(experiment, config)
+    plan = build_plan(config, *projects(), names=[experiment])
+    runs = {run.name: run for run in plan.runs.values()}
+    if name not in runs:
+        raise FedatlasError(f"there is no run '{name}'{similar(name, runs)}")
+    return runs[name]
+
+
+def _declared(experiment: str, config: Path) -> Any:
+    """The experiment as its file declares it; FedatlasError names similar ones."""
+    from fedatlas.plan.build import heads_in
+    from fedatlas.schema.experiment_files import read_experiments
+
     folders = (folder / "experiments" for folder in (config, *projects()))
     experiments = read_experiments(*folders, names=[experiment])
     if experiment not in experiments:
         known = [head.name for head in heads_in(config, *projects())]
         raise FedatlasError(f"there is no experiment '{experiment}'{similar(experiment, known)}")
-    if name == experiment:
-        where, content, _ = experiments[name]
-        say(f"# {where}\n{as_yaml(content)}".rstrip())
-        return
-    plan = build_plan(config, *projects(), names=[experiment])
-    runs = {run.name: run for run in plan.runs.values()}
-    if name not in runs:
-        raise FedatlasError(f"there is no run '{name}'{similar(name, runs)}")
-    say(canonical_json(runs[name].model_dump(mode="json")))
+    return experiments[experiment]
 
 
 def summary(results: ResultsFolder = Path("results")) -> None:

@@ -1,0 +1,6 @@
+"""Another implementation of a method beside ours: where do the two part first?
+
+What our method draws in a round is written down and given to the other side, which computes the
+same round in numbers of its own. Compared are quantities by name, as the fields of our state are
+called. A certificate (tests/certificates) is such an other side, written from a paper alone.
+"""

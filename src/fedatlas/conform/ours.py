@@ -1,0 +1,319 @@
+"""Our side of a comparison: what a method draws, and its problem in numpy for the other side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedatlas.algorithms import build_algorithm
+from fedatlas.arithmetic.kernels.formulas import (
+    torch_loss,
+    torch_penalty,
+    torch_penalty_gradient,
+    torch_slope,
+)
+from fedatlas.arithmetic.minibatches import Minibatches
+from fedatlas.errors import FedatlasError
+from fedatlas.federations.algorithm import Algorithm
+from fedatlas.federations.context import FederationContext, SeedRun, shard_files
+from fedatlas.federations.shards import ClientSamples, client_shares
+from fedatlas.files import canonical_json, write_atomically
+from fedatlas.schema.losses import Loss
+from fedatlas.schema.objectives import LinearObjective
+from fedatlas.schema.runs import RunSpec
+from fedatlas.training.states import state_arrays
+
+#: Numbers of numpy's generator, as draws name them; others keep their names.
+_LAWS = {"random": "uniform", "standard_normal": "normal"}
+
+
+@dataclass
+class Draws:
+    """What our method drew in one round, in the order in which it drew.
+
+    round: from 0. clients: who take part, (S,), ascending; all where the method chooses nobody.
+    batches: for each time that samples were drawn, (client, its rows at each of its steps) of every
+        client that computes; rows are numbered within the client's own samples, from 0.
+    coins: of tosses that all share. numbers: by law (uniform in [0, 1), normal, laplace, …), arrays
+        as they were drawn: also what compressors round by.
+    """
+
+    round: int
+    clients: np.ndarray
+    batches: list[list[tuple[int, list[np.ndarray]]]] = field(default_factory=list)
+    coins: list[bool] = field(default_factory=list)
+    numbers: dict[str, list[np.ndarray]] = field(default_factory=dict)
+
+    def arrays(self) -> Iterator[tuple[str, np.ndarray]]:
+        """The same as arrays: rows (S, K, b) of a batch, −1 where there is none."""
+        yield "clients", self.clients
+        yield "coins", np.array(self.coins, bool)
+        for place, batch in enumerate(self.batches):
+            steps = max((len(rows) for _, rows in batch), default=0)
+            most = max((len(one) for _, rows in batch for one in rows), default=0)
+            padded = np.full((len(batch), steps, most), -1)
+            for s, (_, rows) in enumerate(batch):
+                for k, one in enumerate(rows):
+                    padded[s, k, : len(one)] = one
+            yield f"batch{place}/clients", np.array([client for client, _ in batch], int)
+            yield f"batch{place}/rows", padded
+        for law, drawn in self.numbers.items():
+            yield from ((f"{law}{place}", own) for place, own in enumerate(drawn))
+
+    def add(self, law: str, drawn: Any) -> Any:
+        """Write numbers down, and hand them on."""
+        self.numbers.setdefault(law, []).append(np.array(drawn))
+        return drawn
+
+
+@dataclass(frozen=True)
+class PlainProblem:
+    """f(x) = Σ_i p_i f_i(x) for the other side, in numpy.
+
+    samples: of each client, features (M_i, d) and labels (M_i,). weights: p, (N,). f_i is the mean
+    loss of its margins A_i x, and the regulariser. states, trackers: of agents, the weights of
+    their graphs, (N, N): entry [i, j] > 0 says that i receives what j sends.
+    """
+
+    samples: list[tuple[np.ndarray, np.ndarray]]
+    objective: LinearObjective
+    weights: np.ndarray
+    states: np.ndarray | None = None
+    trackers: np.ndarray | None = None
+
+    @property
+    def clients(self) -> int:
+        """N."""
+        return len(self.samples)
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """M, (N,)."""
+        return np.array([len(labels) for _, labels in self.samples])
+
+    @property
+    def dimension(self) -> int:
+        """d."""
+        return int(self.samples[0][0].shape[1])
+
+    def gradient(self, client: int, x: np.ndarray, rows: Any = None) -> np.ndarray:
+        """∇f_i over these of the client's rows, over all by default, (d,)."""
+        features, labels, weight = *self._of(client, rows), self.objective.regularisation_weight
+        x = np.asarray(x, dtype=np.float64)
+        slopes = _by_torch(torch_slope, self.objective.loss, features @ x, labels)
+        penalty = _by_torch(torch_penalty_gradient, self.objective.regulariser, x)
+        found: np.ndarray = slopes @ features / len(labels) + weight * penalty
+        return found
+
+    def value(self, x: np.ndarray) -> float:
+        """f(x)."""
+        losses = []
+        for client in range(self.clients):
+            features, labels = self._of(client, None)
+            losses.append(_by_torch(torch_loss, self.objective.loss, features @ x, labels).mean())
+        penalty = _by_torch(torch_penalty, self.objective.regulariser, np.asarray(x))
+        return float(self.weights @ losses + self.objective.regularisation_weight * penalty)
+
+    def _of(self, client: int, rows: Any) -> tuple[np.ndarray, np.ndarray]:
+        features, labels = self.samples[client]
+        return (features, labels) if rows is None else (features[rows], labels[rows])
+
+
+def _by_torch(function: Callable[..., Any], kind: Any, *arrays: np.ndarray) -> np.ndarray:
+    import torch
+
+    found: np.ndarray = function(kind, *map(torch.as_tensor, arrays)).numpy()
+    return found
+
+
+def plain_problem(
+    data: ClientSamples, objective: LinearObjective, graphs: tuple[Any, Any] = (None, None)
+) -> PlainProblem:
+    """The problem of a run's rows, for the other side."""
+    features, sizes = data.samples.features, np.diff(data.offsets)
+    dense = features if isinstance(features, np.ndarray) else features.toarray()
+    cuts = data.offsets[1:-1]
+    samples = list(zip(np.split(dense, cuts), np.split(data.samples.label, cuts), strict=True))
+    weights = client_shares(sizes, objective.client_weights)
+    return PlainProblem(samples, objective, weights, *graphs)
+
+
+# ------------------------------------------------------------------------------ what ours draws
+
+
+class _Random:
+    """A run's random numbers, written down where a method asks for them."""
+
+    draws: Draws
+
+    def __init__(self, random: Any) -> None:
+        self._random = random
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._random, name)
+
+    def at(self, number: int) -> _Random:
+        self._random.at(number)
+        return self
+
+    def bernoulli(self, probability: float) -> bool:
+        coin = bool(self._random.bernoulli(probability))
+        self.draws.coins.append(coin)
+        return coin
+
+    def sample(self, population: int, size: int) -> np.ndarray:
+        self.draws.clients = np.array(self._random.sample(population, size))
+        return self.draws.clients
+
+    def uniform(self, *shape: int) -> Any:
+        return self.draws.add("uniform", self._random.uniform(*shape))
+
+    def indices(self, population: int, size: int) -> Any:
+        return self.draws.add("indices", self._random.indices(population, size))
+
+    @property
+    def generator(self) -> Any:
+        return _Noted(self._random.generator, self._note)
+
+    def _note(self, name: str, drawn: Any) -> None:
+        self.draws.add(_LAWS.get(name, name), drawn)
+
+
+class _Noted:
+    """An object; what its calls return is noted."""
+
+    def __init__(self, target: Any, note: Callable[[str, Any], None]) -> None:
+        self._target, self._note = target, note
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._target, name)
+        if not callable(found):
+            return found
+
+        def call(*given: Any, **options: Any) -> Any:
+            result = found(*given, **options)
+            self._note(name, result)
+            return result
+
+        return call
+
+
+class Played(NamedTuple):
+    """One round of ours: what was drawn, None before round 0, and the state's numbers by name."""
+
+    draws: Draws | None
+    quantities: dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Ours:
+    """A method, ready to run, and its problem as the other side sees it.
+
+    engine: has the array type. x0: as numpy.
+    """
+
+    method: Algorithm
+    run: SeedRun
+    engine: Any
+    random: Any
+    problem: PlainProblem
+    x0: np.ndarray
+
+    @classmethod
+    def of_run(cls, spec: RunSpec, shards: Path, seed: int, *, drawn_start: bool = False) -> Ours:
+        """One seed of a run over the shards in this folder, on the CPU.
+
+        drawn_start: whether x0 is drawn, and not the run's, which is often zero.
+        """
+        files = shard_files(shards / spec.partition.of_seed(seed).slug, spec.partition.silos)
+        objective: Any = spec.objective
+        if not spec.federation.mean_of_clients or not isinstance(objective, LinearObjective):
+            raise FedatlasError(
+                f"{spec.name}: `conform` compares methods around a server and on graphs, on linear "
+                f"objectives such as logistic_l2; this run has {spec.federation.holders} and the "
+                f"objective {objective.name}"
+            )
+        if not isinstance(objective.loss, Loss):
+            raise FedatlasError(
+                f"{spec.name}: key 'objective', value '{objective.name}': `conform` knows losses "
+                "of fedatlas alone: take one of these, such as logistic_l2"
+            )
+        method, context = build_algorithm(spec), FederationContext(spec, shards, "cpu")
+        run, graphs = context.seed_run(seed), spec.graph_weights if spec.graphs else (None, None)
+        x0 = np.array(context.engine.numpy(run.x0))
+        if drawn_start:
+            x0 = np.random.default_rng(seed).normal(size=x0.shape)
+            run = replace(run, x0=context.engine.array(x0.copy()))
+        problem = plain_problem(spec.federation.read(files), objective, graphs)
+        return cls(method, run, context.engine, context.random(seed), problem, x0)
+
+    def play(self, rounds: int) -> Iterator[Played]:
+        """The start, and so many rounds."""
+        sizes = np.asarray(self.problem.sizes)
+        offsets = np.append(0, np.cumsum(sizes))
+        watched: Any = _Random(self.random)
+
+        def note(name: str, result: Any) -> None:
+            if isinstance(result, Minibatches):
+                watched.draws.batches.append(_by_client(result, offsets))
+            elif name in ("participants", "arriving"):
+                watched.draws.clients = np.array(result)
+
+        def quantities(state: Any) -> dict[str, np.ndarray]:
+            arrays = state_arrays(state, self.engine.numpy)
+            return {name: np.array(own) for name, own in arrays.items()}
+
+        problem, network = _Noted(self.run.problem, note), _Noted(self.run.network, note)
+        state = self.method.start(problem, network, self.run.x0)
+        yield Played(None, quantities(state))
+        for number in range(rounds):
+            watched.draws = Draws(number, np.arange(len(sizes)))
+            state = self.method.round(state, problem, network, watched.at(number))
+            yield Played(watched.draws, quantities(state))
+
+    @property
+    def hyper(self) -> SimpleNamespace:
+        """The hyper-parameters, nested ones as mappings."""
+        told = self.method.model_dump()  # without options that a run leaves as they are
+        keys = type(self.method).model_fields
+        return SimpleNamespace(**{key: told.get(key, getattr(self.method, key)) for key in keys})
+
+    def export(self, rounds: int, file: Path) -> None:
+        """Write the problem, all draws, and our quantities: docs/conform.md names the arrays."""
+        rows, labels = zip(*self.problem.samples, strict=True)
+        arrays = {
+            "features": np.concatenate(rows), "labels": np.concatenate(labels), "x0": self.x0,
+            "offsets": np.append(0, np.cumsum(self.problem.sizes)), "p": self.problem.weights,
+            "objective": np.array(canonical_json(self.problem.objective.model_dump(mode="json"))),
+            "hyper": np.array(canonical_json(self.method.model_dump(mode="json"))),
+        }  # fmt: skip
+        for name in ("states", "trackers"):
+            if (weights := getattr(self.problem, name)) is not None:
+                arrays[name] = weights
+        found: dict[str, list[np.ndarray]] = {}
+        for draws, ours in self.play(rounds):
+            for name, own in ours.items():
+                found.setdefault(f"ours/{name}", []).append(own)
+            if draws is not None:
+                arrays |= {f"{draws.round}/{name}": own for name, own in draws.arrays()}
+        arrays |= {name: np.array(own) for name, own in found.items()}
+        with write_atomically(file) as part, part.open("wb") as stream:
+            np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]
+
+
+def _by_client(batch: Minibatches, offsets: np.ndarray) -> list[tuple[int, list[np.ndarray]]]:
+    found = []
+    for s, start in enumerate(batch.starts):
+        counts = [batch.sizes[s]] * batch.steps if batch.counts is None else batch.counts[s]
+        rows = [
+            batch.rows[s, k, :count] - start if batch.rows.size else np.arange(count)
+            for k, count in enumerate(counts)
+            if count
+        ]
+        found.append((int(np.searchsorted(offsets, start, "right")) - 1, rows))
+    return found
