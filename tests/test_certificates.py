@@ -21,6 +21,7 @@ from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
 from fedatlas.federations.horizontal.torch_engine import TorchEngine
 from fedatlas.schema.objectives import LinearObjective
 from reference import objective_of, random_problem, shard_of
+from reference_decentralised import UNBALANCED
 
 pytestmark = pytest.mark.usefixtures("one_thread", "toy_project")
 
@@ -45,6 +46,7 @@ LOCAL: list[dict[str, Any]] = [
     SOME | WORK | {"effective_step": 0.3},
     EPOCHS | {"local_steps": 2, "global_step_size": 0.8},
 ]
+MIXING = {"step_size": 0.1}
 AGENTS = {"coupling": 0.4, "step_size": 0.05, "samples": 2}
 TOP, RAND = {"kind": "top_k", "share": 0.4}, {"kind": "rand_k", "k": 2}
 LEVELS, NATURAL = {"kind": "quantised", "levels": 2}, {"kind": "natural"}
@@ -78,10 +80,31 @@ CASES: dict[str, list[dict[str, Any]]] = {
         SOME | {"step_size": 0.1, "memory_step": 0.3, "compressor": NATURAL},
         SOME | {"step_size": 0.1, "compressor": LEVELS},
     ],
+    "ef14": [
+        ALL | {"step_size": 0.3, "compressor": TOP},
+        SOME | {"step_size": 0.1, "compressor": {"kind": "sign"}},
+        SOME | {"step_size": 0.1, "compressor": RAND},
+    ],
+    "marina": [
+        ALL | {"step_size": 0.2, "compressor": RAND, "full_round_probability": 0.3},
+        SOME | {"step_size": 0.1, "compressor": NATURAL, "full_round_probability": 0.2},
+        SOME | {"step_size": 0.1, "compressor": LEVELS, "full_round_probability": 0.5},
+    ],
+    "dasha": [
+        ALL | {"step_size": 0.1, "compressor": RAND},
+        ALL | {"step_size": 0.1, "compressor": NATURAL, "memory_step": 0.4},
+        ALL | {"step_size": 0.1, "compressor": LEVELS, "batch_size": 2}
+        | {"full_gradient_probability": 0.3},
+    ],
     "choco_sgd": [
         AGENTS | {"compressor": {"kind": "top_k", "k": 2}},
         AGENTS | {"compressor": {"kind": "rand_k", "k": 1}},
     ],
+    "local_dsgd": [MIXING | {"local_steps": 3}, MIXING | {"local_steps": 2, "samples": 2}],
+    "extra": [MIXING, MIXING | {"samples": 2, "coupling": 0.7}],
+    "nids": [MIXING, MIXING | {"samples": 2, "coupling": 0.4}],
+    "gt_sarah": [MIXING | {"inner_steps": 0}, MIXING | {"inner_steps": 3, "samples": 2}],
+    "sgp": [MIXING | {"coupling": 0.6}, MIXING | {"samples": 2, "coupling": 0.8}],
 }  # fmt: skip
 #: Methods whose loops go by events, silos, parties or stages: the tests that compare them.
 ELSEWHERE = {
@@ -123,7 +146,7 @@ def sides(name: str, kind: str, weights: str) -> tuple[Any, Any]:
     )
     sizes = SIZES[: len(GRAPH)] if on_graphs else SIZES
     data = shard_of(random_problem(objective, sizes, DIMENSION, seed=0))
-    view = plain_problem(data, objective, (GRAPH, None))
+    view = plain_problem(data, objective, (UNBALANCED if name == "sgp" else GRAPH, None))
     view = ByFormula(view.samples, objective, view.weights, view.states)
     if on_graphs:
         return LinearAgents(data, objective), view
@@ -152,7 +175,9 @@ def planned() -> list[Any]:
 def test_methods_are_their_certificates(
     name: str, hyper: dict[str, Any], kind: str, weights: str
 ) -> None:
-    graph = GRAPH if algorithm_class(name).federation.on_graphs else None
+    graph = None
+    if algorithm_class(name).federation.on_graphs:
+        graph = UNBALANCED if name == "sgp" else GRAPH
     found = beside(name, hyper, *sides(name, kind, weights), graph=graph)
     assert not found.first, str(found)
     assert found.rounds == ROUNDS and "x" in found.largest

@@ -103,3 +103,22 @@ def contract(declared: dict[str, Any], x: np.ndarray, u: Any) -> np.ndarray:
 def soft(v: np.ndarray, by: float) -> np.ndarray:
     """argmin_x by ‖x‖₁ + ‖x − v‖²/2."""
     return np.array([max(abs(one) - by, 0.0) * np.sign(one) for one in v])
+
+
+# ----------------------------------------------------------------------------------- graphs
+
+
+def mixing(problem: Any, kappa: float) -> np.ndarray:
+    """W = I − κ diag(Σ_j w_ij) + κ (w_ij), (n, n)."""
+    w = problem.states
+    return np.eye(len(w)) - kappa * np.diag(w.sum(axis=1)) + kappa * w
+
+
+def mixed(W: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Σ_j W_ij row_j of each agent."""
+    return np.array([sum(W[i, j] * rows[j] for j in range(len(rows))) for i in range(len(rows))])
+
+
+def gradients(problem: Any, x: np.ndarray, batch: Any) -> np.ndarray:
+    """∇f_i of each agent's own rows at its own point."""
+    return np.array([problem.gradient(i, x[i], rows) for i, (rows,) in batch])

@@ -94,8 +94,9 @@ class Deviation(NamedTuple):
         first = [", ".join(f"{one:.6g}" for one in np.ravel(own)[:_SHOWN])
                  for own in (self.ours, self.theirs)]  # fmt: skip
         more = ", …" if np.size(self.ours) > _SHOWN else ""
+        unit = " of its norm" if np.any(self.ours) else ""
         return (
-            f"{when}, {self.quantity}{whose} is off by {self.size:.2g} of its norm: ours is "
+            f"{when}, {self.quantity}{whose} is off by {self.size:.2g}{unit}: ours is "
             f"({first[0]}{more}), theirs ({first[1]}{more})"
         )
 

@@ -1,0 +1,20 @@
+"""MARINA (arXiv:2102.07845, Algorithm 1), VR-MARINA (2) and PP-MARINA (4); from memory."""
+
+from _shared import compress, mean, uniforms
+
+
+def start(problem, x0, hyper):
+    return {"x": x0, "_before": None, "_g": None}
+
+
+def step(state, draws, problem, hyper):
+    x, before = state["x"], state["_before"]
+    if draws.round == 0 or draws.coins[0]:
+        g = mean(problem, {i: problem.gradient(i, x) for i in range(problem.clients)})
+    else:
+        sent = {}
+        for (i, (rows,)), u in zip(draws.batches[0], uniforms(draws), strict=True):
+            change = problem.gradient(i, x, rows) - problem.gradient(i, before, rows)
+            sent[i] = compress(hyper.compressor, change, u)
+        g = state["_g"] + mean(problem, sent)
+    return {"x": x - hyper.step_size * g, "_before": x, "_g": g}

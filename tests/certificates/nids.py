@@ -1,0 +1,14 @@
+"""NIDS (arXiv:1704.07807, Algorithm 1, no nonsmooth term), its first step mixed; from memory."""
+
+from _shared import gradients, mixed, mixing
+
+
+def start(problem, x0, hyper):
+    return {"x": x0, "_before": None, "_g": None}
+
+
+def step(state, draws, problem, hyper):
+    x, before, alpha = state["x"], state["_before"], hyper.step_size
+    g = gradients(problem, x, draws.batches[0])
+    sent = x - alpha * g if before is None else 2 * x - before - alpha * g + alpha * state["_g"]
+    return {"x": mixed(mixing(problem, hyper.coupling), sent), "_before": x, "_g": g}
