@@ -5,12 +5,11 @@ from _shared import gradients, mixed
 
 
 def start(problem, x0, hyper):
-    return {"x": x0, "_pushed": x0, "_w": np.ones(len(x0))}
+    return {"x": x0, "w": np.ones((len(x0), 1))}
 
 
 def step(state, draws, problem, hyper):
-    z, c, kappa = state["x"], problem.states, hyper.coupling
-    P = np.eye(len(z)) - kappa * np.diag(c.sum(axis=0)) + kappa * c
-    half = state["_pushed"] - hyper.step_size * gradients(problem, z, draws.batches[0])
-    x, w = mixed(P, half), mixed(P, state["_w"])
-    return {"x": x / w[:, None], "_pushed": x, "_w": w}
+    x, w, c, kappa = state["x"], state["w"], problem.states, hyper.coupling
+    P = np.eye(len(x)) - kappa * np.diag(c.sum(axis=0)) + kappa * c
+    half = x - hyper.step_size * gradients(problem, x / w, draws.batches[0])
+    return {"x": mixed(P, half), "w": mixed(P, w)}
