@@ -47,6 +47,7 @@ LOCAL: list[dict[str, Any]] = [
     EPOCHS | {"local_steps": 2, "global_step_size": 0.8},
 ]
 MIXING = {"step_size": 0.1}
+ADAPTIVE = SOME | WORK | {"global_step_size": 0.05, "adaptivity": 0.01}
 AGENTS = {"coupling": 0.4, "step_size": 0.05, "samples": 2}
 TOP, RAND = {"kind": "top_k", "share": 0.4}, {"kind": "rand_k", "k": 2}
 LEVELS, NATURAL = {"kind": "quantised", "levels": 2}, {"kind": "natural"}
@@ -56,6 +57,27 @@ CASES: dict[str, list[dict[str, Any]]] = {
     "fedavg": LOCAL,
     "fedprox": [own | {"proximal_weight": 0.7} for own in LOCAL],
     "scaffold": [*LOCAL, SOME | WORK | {"option": "I"}],
+    "fedavgm": [own | {"momentum": 0.6} for own in LOCAL],
+    "fedadam": [ADAPTIVE | {"second_momentum": 0.9}, ADAPTIVE | EPOCHS | {"momentum": 0.5}],
+    "fedyogi": [ADAPTIVE | {"second_momentum": 0.9}, ADAPTIVE | EPOCHS | {"momentum": 0.5}],
+    "fedadagrad": [ADAPTIVE, ADAPTIVE | EPOCHS | {"momentum": 0.5}],
+    "feddyn": [
+        ALL | WORK | {"regularisation": 0.4},
+        SOME | WORK | {"regularisation": 0.8},
+        EPOCHS | {"regularisation": 0.8},
+    ],
+    "fednova": LOCAL,
+    "scaffnew": [
+        {"step_size": 0.1, "communication_probability": 0.3},
+        {"step_size": 0.1, "communication_probability": 0.5, "batch_size": 2},
+    ],
+    "mime": [
+        *(own | {"momentum": 0.4} for own in LOCAL),
+        SOME | WORK | {"momentum": 0.6, "lite": True},
+        SOME | WORK | {"momentum": 0.0},
+    ],
+    "fedlin": [ALL | WORK, SOME | WORK, EPOCHS],
+    "cyclic": [WORK, {"local_unit": "epochs", "batch_size": 2} | WORK],
     "fedmid": LOCAL[:2],
     "fed_dual_avg": LOCAL[:2],
     "dp_fedavg": [

@@ -1,0 +1,20 @@
+"""FedDyn (arXiv:2111.04263, Algorithm 1), clients by SGD; from memory."""
+
+from _shared import local_step, mean, whole, zeros
+
+
+def start(problem, x0, hyper):
+    return {"x": x0, "h": 0 * x0, "client_g": zeros(problem, x0)}
+
+
+def step(state, draws, problem, hyper):
+    x, g, alpha = state["x"], state["client_g"].copy(), hyper.regularisation
+    eta, moves = local_step(hyper, draws.round), {}
+    for i, steps in draws.batches[0]:
+        y = x
+        for rows in steps:
+            y = y - eta * (problem.gradient(i, y, rows) - g[i] + alpha * (y - x))
+        g[i] = g[i] - alpha * (y - x)
+        moves[i] = y - x
+    h = state["h"] - alpha * whole(problem, moves)
+    return {"x": x + mean(problem, moves) - h / alpha, "h": h, "client_g": g}

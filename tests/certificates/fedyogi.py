@@ -1,0 +1,16 @@
+"""FedYogi (arXiv:2003.00295, Algorithm 2), from m = 0 and v = τ²; from memory."""
+
+import numpy as np
+from _averaging import mean_move
+
+
+def start(problem, x0, hyper):
+    return {"x": x0, "m": 0 * x0, "v": 0 * x0 + hyper.adaptivity**2}
+
+
+def step(state, draws, problem, hyper):
+    x, m, v = state["x"], state["m"], state["v"]
+    delta = mean_move(x, draws, problem, hyper)
+    m = hyper.momentum * m + (1 - hyper.momentum) * delta
+    v = v - (1 - hyper.second_momentum) * delta**2 * np.sign(v - delta**2)
+    return {"x": x + hyper.global_step_size * m / (np.sqrt(v) + hyper.adaptivity), "m": m, "v": v}
