@@ -48,8 +48,8 @@ class Dasha(HorizontalAlgorithm):
     title: ClassVar[str] = "DASHA"
     source: ClassVar[str] = (
         "Tyurin, Richtárik 2022, Algorithm 1, DASHA and DASHA-PAGE, from g_i⁰ = h_i⁰ = ∇f_i(x⁰). "
-        "Clients that are late or lost keep h_i and g_i, which is ours. Algorithm and bounds are "
-        "quoted from memory"
+        "Clients that are late or lost keep h_i and g_i, which is ours. Quoted from memory; the "
+        "authors' public code agrees in the rounds of DASHA"
     )
 
     compressor: Compressor

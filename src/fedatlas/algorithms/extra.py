@@ -23,7 +23,7 @@ class Extra(MixingAlgorithm):
     W̃ = (I + W)/2, by rows of agents. Rows x travel, once in a round. With minibatches ∇f(xᵏ) is
     the gradient that was drawn in round k, in both of the steps that it enters.
 
-    α = step_size.
+    α = step_size, below (1 + λ)/L by Theorem 3.3, λ the smallest eigenvalue of W.
     """
 
     title: ClassVar[str] = "EXTRA"

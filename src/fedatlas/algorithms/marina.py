@@ -32,8 +32,8 @@ class Marina(HorizontalAlgorithm):
 
     Round k: with probability p a full round, in which all N clients send ∇f_i(xᵏ) over all their
     samples, uncompressed, and gᵏ is their mean. Otherwise S clients send
-    c_i = C(∇f_i,B(xᵏ) − ∇f_i,B(xᵏ⁻¹)), both gradients over one minibatch, and gᵏ is gᵏ⁻¹ and the
-    mean of c_i. Then xᵏ⁺¹ = xᵏ − γ gᵏ. Round 0 is a full round. Drawn are first the coin, then
+    c_i = C(∇f_i,B(xᵏ) − ∇f_i,B(xᵏ⁻¹)), both gradients over one minibatch, and gᵏ = gᵏ⁻¹ + mean of
+    c_i over them. Then xᵏ⁺¹ = xᵏ − γ gᵏ. Round 0 is a full round. Drawn are first the coin, then
     the participants, their minibatches, and what C draws. C is unbiased.
 
     S = clients_per_round, of rounds that are not full. compressor: C. step_size: γ.
