@@ -22,7 +22,7 @@ from test_decentralised_methods import AGENTS, AVERAGING, DIRECTED, FEATURES, R,
 
 pytestmark = pytest.mark.usefixtures("one_thread", "toy_project")
 
-ROUNDS, RIDGE, STEP = 25, "ridge_regression", 0.05
+ROUNDS, RIDGE, STEP = 12, "ridge_regression", 0.05
 LARGE = {"step_size": 0.1, "coupling": 0.6}
 PUSHED = 0.9 * R / R.sum(0).max()  # weights sent, unequal, which sum to at most 0.9
 both_engines = pytest.mark.parametrize("objective", [RIDGE, "cross_entropy"])
