@@ -27,6 +27,9 @@ class ChocoSgd(UndirectedAlgorithm):
 
     title: ClassVar[str] = "CHOCO-SGD"
     source: ClassVar[str] = "Koloskova, Stich, Jaggi 2019, Algorithm 2"
+    needs_every_message: ClassVar[str] = (
+        "neighbours add up differences, and after one that is lost their x̂ is not its sender's"
+    )
 
     compressor: Compressor
 

@@ -66,6 +66,9 @@ class DpGradientTracking(DecentralisedAlgorithm):
         "printed steps (4)/(6) differ. The graphs, their weights, the network and one start for "
         "all agents are our choices, and so is the form `provable`"
     )
+    needs_every_message: ClassVar[str] = (
+        "trackers add up what was sent, so that Σ y = Σ g ends with a release that is lost"
+    )
 
     scheme: Scheme
     horizon: PositiveInt

@@ -31,6 +31,9 @@ class Extra(MixingAlgorithm):
         "Shi, Ling, Wu, Yin 2015, Algorithm 1 with W̃ = (I + W)/2. It has full gradients; "
         "minibatches are ours. Quoted from memory"
     )
+    needs_every_message: ClassVar[str] = (
+        "a step takes off what the one before mixed, which is proved for the same W in all rounds"
+    )
 
     def start(self, problem: GraphProblem, network: GraphNetwork, x0: Any) -> State:
         """s = x⁰, with which the second line gives the first."""

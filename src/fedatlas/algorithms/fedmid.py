@@ -18,8 +18,10 @@ class FedMiD(LocalStepsAlgorithm):
 
     title: ClassVar[str] = "FedMiD"
     source: ClassVar[str] = (
-        "Yuan, Zaheer, Reddi 2021, Algorithm 2, quoted from memory. The mirror map is ½ ‖x‖², "
-        "clients are sampled uniformly and η_g = 1 where an experiment does not choose: our choices"
+        "Yuan, Zaheer, Reddi 2021, Algorithm 2, quoted from memory: so is the length K η_g η_l of "
+        "the server's prox, which a later paper's public code has as η_g η_l. The mirror map is "
+        "½ ‖x‖², clients are sampled uniformly, η_g = 1 where an experiment does not choose, and a "
+        "round without an answer moves nothing: our choices"
     )
     composite: ClassVar[bool] = True
 

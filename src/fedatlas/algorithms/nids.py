@@ -40,6 +40,9 @@ class Nids(MixingAlgorithm):
         "mixes, as Exact Diffusion does, where the paper has x¹ = x⁰ − α ∇f(x⁰). Both have full "
         "gradients; minibatches are ours. Quoted from memory"
     )
+    needs_every_message: ClassVar[str] = (
+        "a step takes off what the one before mixed, which is proved for the same W in all rounds"
+    )
 
     coupling: PositiveFloat = 0.5
 

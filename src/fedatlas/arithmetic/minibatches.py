@@ -49,6 +49,11 @@ class Minibatches:
         return self.samples * self.steps if self.counts is None else int(self.counts.sum())
 
     @property
+    def gradients_of_clients(self) -> np.ndarray:
+        """Per-sample gradients of one pass over all steps, (S,)."""
+        return self.sizes * self.steps if self.counts is None else self.counts.sum(axis=1)
+
+    @property
     def sequential_gradients(self) -> int:
         """Per-sample gradients of the busiest client."""
         if self.counts is None:

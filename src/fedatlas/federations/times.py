@@ -23,6 +23,8 @@ from fedatlas.schema.network_model import (
 NANOSECONDS = 1e9  # of a second
 #: A formula of times is this many quantiles: the largest of a normal one is 4 deviations away.
 QUANTILES = 2**14
+# Of a seed's random numbers: those of trips of clients; of links between agents.
+_TRIPS, LINKS = 4, 5
 # Trips whose numbers are kept: bursts look back.
 _KEPT = 256
 # What the numbers in [0, 1) of all clients' trips of one number, (4, N), decide.
@@ -58,8 +60,10 @@ class ClientTimes:
     without bytes take, there and back. by_chance: whether a probability decides who is there.
     """
 
-    def __init__(self, model: StarNetworkModel, clients: int, seed: int) -> None:
-        """seed: of the run, all of whose methods see equal times.
+    def __init__(
+        self, model: StarNetworkModel, clients: int, seed: int, stream: int = _TRIPS
+    ) -> None:
+        """seed: of the run, all of whose methods see equal times. stream: of its random numbers.
 
         FedatlasError if a trace of availability names none of the clients.
         """
@@ -68,7 +72,7 @@ class ClientTimes:
         normal = RoundRandom((seed, 3)).generator.standard_normal(clients)
         speeds = np.exp(model.spread * normal - model.spread**2 / 2)
         self._work = NANOSECONDS * model.seconds_per_gradient * speeds
-        random = RoundRandom((seed, 4))
+        random = RoundRandom((seed, stream))
         self._drawn = lru_cache(_KEPT)(lambda trip: random.at(trip).uniform(4, clients))
         self.deadline = np.inf if model.deadline is None else NANOSECONDS * model.deadline
         self.round_trip = 2 * NANOSECONDS * model.latency
@@ -122,12 +126,16 @@ class ClientTimes:
         number: of the exchange. gradients: of each node since the last one. messages: one after the
         other. load: seconds that the busiest link is busy.
         """
-        trips = np.full(len(self._everyone), number)
-        work = self._work * self._factor(self._everyone, trips)
         links = messages * self._model.latency + load
-        return float(np.rint(NANOSECONDS * links + gradients * work.max()))
+        return float(np.rint(NANOSECONDS * links + gradients * self.pace(number).max()))
 
-    def seconds(self, carried: float, *, down: bool) -> float:
+    def pace(self, number: int) -> np.ndarray:
+        """Nanoseconds of a gradient before an exchange of this number, (N,)."""
+        trips = np.full(len(self._everyone), number)
+        pace: np.ndarray = self._work * self._factor(self._everyone, trips)
+        return pace
+
+    def seconds(self, carried: Any, *, down: bool) -> Any:
         """Seconds for which a link is busy with so many bytes."""
         model = self._model
         return carried / ((model.bandwidth_down if down else model.bandwidth_up) or np.inf)
@@ -178,7 +186,7 @@ class ClientTimes:
 
 
 class TimedExchanges:
-    """A network of workers, agents or silos, none of which goes on before an exchange has ended.
+    """A network of workers or silos, none of which goes on before an exchange has ended.
 
     An exchange takes a latency for each of its messages one after the other, the bytes of the
     busiest node over a bandwidth, and the gradients since the last one, of whom they take longest.
@@ -193,8 +201,6 @@ class TimedExchanges:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._network, name)
-        if name in ("states", "trackers") and value is not None:
-            return TimedExchanges(value, self._counters, self._times, self._down, self._share)
         return partial(self._timed, name, value) if callable(value) else value
 
     def _timed(self, name: str, call: Any, *given: Any, **options: Any) -> Any:

@@ -130,8 +130,8 @@ class Federation(ABC):
         if isinstance(network, StarNetworkModel) and network.misses and not cls.may_miss:
             raise FedatlasError(
                 f"key 'network': all {cls.holders} take part in every exchange; only clients that "
-                "a server chooses may be away, late or lost: remove 'availability', 'loss' and "
-                "'deadline'"
+                "a server chooses and agents on graphs may be away, late or lost: remove "
+                "'availability', 'loss' and 'deadline'"
             )
 
     @classmethod

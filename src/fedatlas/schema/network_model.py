@@ -307,8 +307,9 @@ class MessageLoss(Model):
 class StarNetworkModel(Model):
     """Speeds and links of clients around a server, who is there, and how long the server waits.
 
-    Every client has a link of its own. Nothing but `seconds_per_gradient` must be stated. Agents,
-    silos and workers of min–max problems have speeds and links alone.
+    Every client has a link of its own. Nothing but `seconds_per_gradient` must be stated. Agents on
+    graphs are clients of each other: what fails is an exchange between two neighbours. Silos and
+    workers of min–max problems have speeds and links alone.
     """
 
     seconds_per_gradient: Annotated[Seconds, Field(gt=0)] = Field(
@@ -333,12 +334,15 @@ class StarNetworkModel(Model):
     availability: Annotated[float, Field(gt=0, le=1)] | AvailabilityTrace = Field(
         default=1.0,
         description="probability that a client is there when the server chooses, each time and of "
-        "each client on its own; or a trace",
+        "each client on its own, or that an agent can be reached in an exchange; or a trace",
     )
-    loss: MessageLoss | None = Field(default=None, description="answers that never arrive")
+    loss: MessageLoss | None = Field(
+        default=None, description="answers, or exchanges of two neighbours, that never arrive"
+    )
     deadline: Annotated[Seconds, Field(gt=0)] | None = Field(
         default=None,
-        description="seconds for which the server waits for an answer; null: until it arrives",
+        description="seconds for which the server waits for an answer, or an agent for its "
+        "neighbours; null: until it arrives",
     )
 
     @property
@@ -357,7 +361,7 @@ class StarNetworkModel(Model):
         if self.deadline is None and (self.loss is not None or self.spells):
             raise ValueError(
                 f"'{'availability' if self.spells else 'loss'}': the server would wait forever for "
-                "answers that never arrive: state a 'deadline'"
+                "answers that never arrive, or agents for neighbours: state a 'deadline'"
             )
         return self
 

@@ -13,9 +13,14 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Clipping
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
-from fedatlas.federations.context import ClientFederation, timed
-from fedatlas.federations.decentralised.graph import GraphCounters, GraphNetwork, GraphProblem
-from fedatlas.federations.parts import TimedCounters, linear_model
+from fedatlas.federations.context import ClientFederation
+from fedatlas.federations.decentralised.graph import (
+    GraphCounters,
+    GraphNetwork,
+    GraphProblem,
+    TimedAgents,
+)
+from fedatlas.federations.parts import linear_model
 from fedatlas.privacy.accountants import (
     Budget,
     PrivacyContext,
@@ -36,11 +41,6 @@ from fedatlas.schema.objectives import (
 from fedatlas.schema.runs import RunSpec
 
 
-@dataclass
-class TimedAgents(TimedCounters, GraphCounters):
-    """Counters of runs that state a network."""
-
-
 class Decentralised(ClientFederation):
     """Each agent has a model of its own."""
 
@@ -48,7 +48,7 @@ class Decentralised(ClientFederation):
     objectives = (LinearObjective, ClassificationObjective, PolyakObjective)
     holders = "agents"
     counters = GraphCounters
-    network_model, timed_counters = StarNetworkModel, TimedAgents
+    network_model, timed_counters, may_miss = StarNetworkModel, TimedAgents, True
     has_budgets = True
     inwards = ("send", "release")
     needed = ("send", "release")
@@ -98,8 +98,12 @@ class Decentralised(ClientFederation):
     def network(cls, spec: Any, engine: Any, counters: Any, seed: int) -> Any:
         """The same graphs for all seeds."""
         states, trackers = spec.graph_weights
-        network = GraphNetwork(states, trackers, engine.array, engine.draws, counters)
-        return timed(network, counters, spec, seed, engine.clients)
+        array, draws = engine.array, engine.draws
+        if spec.network is None:
+            return GraphNetwork(states, trackers, array, draws, counters)
+        from fedatlas.federations.decentralised.timed_graph import TimedGraphNetwork
+
+        return TimedGraphNetwork(states, trackers, array, draws, counters, spec.network, seed)
 
 
 class DecentralisedAlgorithm(Algorithm):
@@ -111,9 +115,12 @@ class DecentralisedAlgorithm(Algorithm):
     clipping: the norm in which every sample's gradient is cut to C/2, which makes C true; with
         "none" C is assumed, as in the papers, and so is every ε that it enters. Methods that have
         an ε, by `budgets`, must be told; others do not clip unless they are.
+    needs_every_message: why links of the method must not fail; empty if an agent may give itself
+        the weight of neighbours that it does not hear from.
     """
 
     federation: ClassVar[type[Federation]] = Decentralised
+    needs_every_message: ClassVar[str] = ""
 
     gradient_bound: PositiveFloat = 1.0
     clipping: Literal["l1", "l2", "none"] = "none"
@@ -133,8 +140,21 @@ class DecentralisedAlgorithm(Algorithm):
         return state.x
 
     def check_run(self, spec: RunSpec) -> None:
-        """The graphs must suit the method."""
+        """The graphs, and links that fail, must suit the method."""
         self.check_graphs(*spec.graph_weights)
+        network, (_, trackers) = spec.network, spec.graph_weights
+        if not (isinstance(network, StarNetworkModel) and network.misses):
+            return
+        why = self.needs_every_message
+        if not why and self.has_budgets():
+            why = "its ε is that of agents who hear from the same neighbours in every round"
+        if not why and trackers is not None:
+            why = "what travels over two graphs in one message cannot fail on one of them"
+        if why:
+            raise FedatlasError(
+                f"key 'network': {self.title} needs every message: {why}; remove 'availability', "
+                "'loss' and 'deadline'"
+            )
 
     def check_graphs(self, states: np.ndarray, trackers: np.ndarray | None) -> None:
         """Refuse, with a FedatlasError, weights (n, n) on which the method cannot run."""

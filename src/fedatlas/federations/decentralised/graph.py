@@ -7,7 +7,7 @@ its own: points, and gradients, are (n, d), a row for each agent.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +31,26 @@ class GraphCounters(SequentialCounters):
     messages: int = 0  # one per edge and send
 
 
+@dataclass
+class TimedAgents(GraphCounters):
+    """The same of runs that state a network.
+
+    _times: of agents, in nanoseconds, by the end of their last exchange. _gradients: of agents
+    since then, per sample. _beside: bytes of agents that travel with their next messages.
+    """
+
+    simulated_time: float = 0.0  # s, of the agent that has come furthest
+    wasted_bytes: float = 0.0  # of messages that were lost or late
+    _times: list[float] = field(default_factory=list)
+    _gradients: list[float] = field(default_factory=list)
+    _beside: list[float] = field(default_factory=list)
+
+    def count_gradients(self, batch: Minibatches, points: int = 1) -> None:
+        super().count_gradients(batch, points)
+        own = points * batch.gradients_of_clients
+        self._gradients = (np.asarray(self._gradients or 0.0) + own).tolist()
+
+
 class Links:
     """One graph: agent i receives with weight weights[i, j] > 0 what agent j sends.
 
@@ -50,10 +70,8 @@ class Links:
 
         takes_time: false where rows travel together with the messages of another graph.
         """
-        self.weights = array(weights)
-        self.in_laplacian = array(in_laplacian(weights))
-        self.out_laplacian = array(out_laplacian(weights))
-        self._received_weights = array(weights.sum(axis=1, keepdims=True))
+        self._array = array
+        self._weigh(weights)
         self._edges = int(np.count_nonzero(weights))
         self._linked = linked = weights > 0
         self._busiest = int((linked.sum(axis=0) + linked.sum(axis=1)).max())  # messages of an agent
@@ -72,11 +90,25 @@ class Links:
         else:
             leaving = self._linked.sum(axis=0) * row
             sent, busiest = float(leaving.sum()), float((leaving + self._linked @ row).max())
+        self._count(sent, self._edges, busiest)
+        return values
+
+    def _count(self, sent: float, messages: int, busiest: float) -> None:
         self._counters.bytes_sent += sent
-        self._counters.messages += self._edges
+        self._counters.messages += messages
         self._counters.sequential_messages += self._takes_time
         self._counters.sequential_bytes += busiest
-        return values
+
+    def _bytes_of_rows(self, values: Any, bits: Any) -> np.ndarray:
+        """(n,) of each agent's row."""
+        row = float(values[0].nbytes) if bits is None else np.asarray(bits) / 8
+        return np.broadcast_to(row, len(values))
+
+    def _weigh(self, weights: np.ndarray) -> None:
+        self.weights = self._array(weights)
+        self.in_laplacian = self._array(in_laplacian(weights))
+        self.out_laplacian = self._array(out_laplacian(weights))
+        self._received_weights = self._array(weights.sum(axis=1, keepdims=True))
 
     def towards(self, own: Any, sent: Any) -> Any:
         """Σ_j W_ij (sent_j − own_i), (n, d): an agent counts its own value as it is."""
