@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from certificates._cases import WITHIN
 from fedatlas.algorithms import algorithm_class
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.conform.comparison import Comparison, compare
@@ -13,8 +14,7 @@ from fedatlas.conform.ours import Ours
 from fedatlas.federations.context import SeedRun
 
 CERTIFICATES = Path(__file__).parent / "certificates"
-#: Of an iterate's norm.
-WITHIN, ROUNDS = 1e-12, 25
+ROUNDS = 25
 
 
 def beside(

@@ -9,6 +9,7 @@ from fedatlas.federations.algorithm import Algorithm
 from fedatlas.markdown import code, table, text
 from fedatlas.schema.federation import Federation, federations
 from fedatlas.schema.models import Model
+from making import certificates
 from making.configuration import (
     as_markdown,
     default_of,
@@ -23,13 +24,14 @@ from making.described import described, models_in
 _OPENING = """
 Each method is one file, in the letters of its paper. *Source* says what was followed, and what a
 paper leaves open as our choice. [Adding a method](../adding/method.md) shows how to write one,
-[three methods](../methods.md) go through whole files.
+[three methods](../methods.md) go through whole files. Update equations are those of the method's
+[certificate](#certificates).
 """
 
 
 def page() -> str:
     """The page in Markdown, for the folder docs/reference."""
-    parts: list[str] = ["# Methods", _OPENING.strip()]
+    parts: list[str] = ["# Methods", _OPENING.strip(), certificates.section()]
     seen: set[type[Model]] = set()
     every = {name: algorithm_class(name).federation for name in algorithm_names()}
     for federation in federations():
@@ -77,6 +79,7 @@ def _method(name: str) -> Iterator[str]:
     yield f"(method-{name.replace('_', '-')})=\n\n### {text(method.title)}"
     yield f"`algorithm: {name}`"
     yield as_markdown(general)
+    yield certificates.told(name)
     yield f"*Source*: {in_line(method.source)}."
     rows = [
         [code(key), shown(field.annotation), default_of(field), in_line(told.get(key, ""))]

@@ -1,4 +1,7 @@
-"""CHOCO-SGD (arXiv:1902.00340, Algorithm 2)."""
+"""CHOCO-SGD (arXiv:1902.00340, Algorithm 2).
+
+x_i ← x_i − η ∇f_i,B(x_i),  x̂_i ← x̂_i + C(x_i − x̂_i),  x_i ← x_i + γ Σ_j w_ij (x̂_j − x̂_i)
+"""
 
 from _shared import contract, uniforms
 

@@ -1,4 +1,7 @@
-"""Cyclical weight transfer (Chang et al. 2018): one client after the other; from memory."""
+"""Cyclical weight transfer (Chang et al. 2018): one client after the other; from memory.
+
+y ← y − η_l ∇f_i,B(y), K times from y = x, on client i = r mod N;  x ← y
+"""
 
 from _shared import local_step
 

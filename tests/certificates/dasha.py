@@ -1,4 +1,8 @@
-"""DASHA and DASHA-PAGE (arXiv:2202.01268, Algorithm 1), from g_i = h_i = ∇f_i(x⁰); from memory."""
+"""DASHA and DASHA-PAGE (arXiv:2202.01268, Algorithm 1), from g_i = h_i = ∇f_i(x⁰); from memory.
+
+h_i⁺ = ∇f_i(x) with probability p, else h_i + ∇f_i,B(x) − ∇f_i,B(x⁻)
+m_i = C(h_i⁺ − h_i − a (g_i − h_i)),  g_i ← g_i + m_i,  h_i ← h_i⁺,  x ← x − γ/N Σ_i g_i
+"""
 
 import numpy as np
 from _shared import compress, uniforms, variance, whole, zeros

@@ -1,4 +1,7 @@
-"""DIANA (arXiv:1901.09269, Algorithm 1); of some clients, PP2 of arXiv:2006.14591."""
+"""DIANA (arXiv:1901.09269, Algorithm 1); of some clients, PP2 of arXiv:2006.14591.
+
+Δ_i = C(∇f_i,B(x) − h_i),  x ← x − γ (1/N Σ_i h_i + 1/S Σ_{i∈S} Δ_i),  h_i ← h_i + α Δ_i
+"""
 
 from _shared import compress, mean, uniforms, variance, whole, zeros
 

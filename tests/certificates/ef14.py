@@ -1,4 +1,7 @@
-"""Error feedback (arXiv:1901.09847, Algorithm 2) at every client; from memory."""
+"""Error feedback (arXiv:1901.09847, Algorithm 2) at every client; from memory.
+
+p_i = γ ∇f_i,B(x) + e_i,  Δ_i = C(p_i),  e_i ← p_i − Δ_i,  x ← x − 1/S Σ_{i∈S} Δ_i
+"""
 
 from _shared import contract, mean, uniforms, zeros
 

@@ -1,4 +1,7 @@
-"""EF21 (arXiv:2106.05203, Algorithm 2), from g_i = C(∇f_i(x⁰))."""
+"""EF21 (arXiv:2106.05203, Algorithm 2), from g_i = C(∇f_i(x⁰)).
+
+m_i = C(∇f_i(x) − g_i),  g_i ← g_i + m_i,  x ← x − γ/N Σ_i g_i
+"""
 
 from _shared import contract, uniforms, whole, zeros
 

@@ -1,4 +1,8 @@
-"""EXTRA (arXiv:1404.6264, Algorithm 1) with W̃ = (I + W)/2; from memory."""
+"""EXTRA (arXiv:1404.6264, Algorithm 1) with W̃ = (I + W)/2; from memory.
+
+x¹ = W x⁰ − α ∇f(x⁰)
+xᵏ⁺² = (I + W) xᵏ⁺¹ − (I + W)/2 xᵏ − α (∇f(xᵏ⁺¹) − ∇f(xᵏ))
+"""
 
 import numpy as np
 from _shared import gradients, mixed, mixing

@@ -1,4 +1,8 @@
-"""FedDualAvg (arXiv:2011.08474, Algorithm 3) in Euclid's geometry, with an l1 term."""
+"""FedDualAvg (arXiv:2011.08474, Algorithm 3) in Euclid's geometry, with an l1 term.
+
+z_i ← z_i − η_l ∇f_i,B(prox_{η ψ}(z_i)), K times from z_i = z, η the length of all steps so far
+z ← z + η_g/S Σ_{i∈S} (z_i − z),  x = prox_{η_g η_l K (r + 1) ψ}(z)
+"""
 
 from _shared import mean, server_step, soft
 

@@ -1,4 +1,8 @@
-"""FedAvg (McMahan et al. 2017) with the two steps of arXiv:1910.06378."""
+"""FedAvg (McMahan et al. 2017) with the two steps of arXiv:1910.06378.
+
+y ← y − η_l ∇f_i,B(y), K times from y = x, on each of S clients
+x ← x + η_g/S Σ_{i∈S} (y_i − x)
+"""
 
 from _shared import local_step, mean, server_step
 

@@ -1,4 +1,7 @@
-"""FedAvgM (arXiv:1909.06335, section 3.3); from memory."""
+"""FedAvgM (arXiv:1909.06335, section 3.3); from memory.
+
+m ← β m + 1/S Σ_{i∈S} (y_i − x) of FedAvg's local steps,  x ← x + η_g m
+"""
 
 from _averaging import mean_move
 from _shared import server_step

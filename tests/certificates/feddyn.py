@@ -1,4 +1,8 @@
-"""FedDyn (arXiv:2111.04263, Algorithm 1), clients by SGD; from memory."""
+"""FedDyn (arXiv:2111.04263, Algorithm 1), clients by SGD; from memory.
+
+y ← y − η_l (∇f_i,B(y) − g_i + α (y − x)), K times from y = x,  g_i ← g_i − α (y_i − x)
+h ← h − α/N Σ_{i∈S} (y_i − x),  x ← 1/S Σ_{i∈S} y_i − h/α
+"""
 
 from _shared import local_step, mean, whole, zeros
 

@@ -1,4 +1,8 @@
-"""FedLin (arXiv:2102.07053, Algorithm 1) without sparsification; from memory."""
+"""FedLin (arXiv:2102.07053, Algorithm 1) without sparsification; from memory.
+
+g = 1/S Σ_{i∈S} ∇f_i(x)
+y ← y − η̄/τ_i (∇f_i,B(y) − ∇f_i(x) + g), τ_i times from y = x;  x ← 1/S Σ_{i∈S} y_i
+"""
 
 from _shared import local_step, mean
 

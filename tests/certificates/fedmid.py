@@ -1,4 +1,8 @@
-"""FedMiD (arXiv:2011.08474, Algorithm 2) in Euclid's geometry, with an l1 term."""
+"""FedMiD (arXiv:2011.08474, Algorithm 2) in Euclid's geometry, with an l1 term.
+
+y ← prox_{η_l ψ}(y − η_l ∇f_i,B(y)), K times from y = x
+x ← prox_{η_g η_l K ψ}(x + η_g/S Σ_{i∈S} (y_i − x))
+"""
 
 from _shared import mean, server_step, soft
 

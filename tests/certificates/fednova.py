@@ -1,4 +1,8 @@
-"""FedNova (arXiv:2007.07481, section 4), a_i = (1, …, 1); from memory."""
+"""FedNova (arXiv:2007.07481, section 4), a_i = (1, …, 1); from memory.
+
+y ← y − η_l ∇f_i,B(y), τ_i times from y = x
+x ← x + η_g τ_eff/S Σ_{i∈S} (y_i − x)/τ_i,  τ_eff = 1/S Σ_{i∈S} τ_i
+"""
 
 from _shared import local_step, mean, server_step
 

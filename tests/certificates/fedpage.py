@@ -1,4 +1,11 @@
-"""FedPAGE (arXiv:2108.04755, Algorithm 1); its line numbers."""
+"""FedPAGE (arXiv:2108.04755, Algorithm 1); its line numbers.
+
+with probability p, or in round 0: g = 1/N Σ_i ∇f_i,B₁(x)
+otherwise, on each of S clients: g_i = ∇f_i,B₂(x) − ∇f_i,B₂(x⁻) + g⁻,  y = x − η_l g_i,
+    K − 1 times g_i ← ∇f_i,B₃(y) − ∇f_i,B₃(y⁻) + g_i,  y ← y − η_l g_i;
+    g = 1/(S K η_l) Σ_{i∈S} (x − y_i)
+x ← x − η_g g
+"""
 
 import numpy as np
 from _shared import mean

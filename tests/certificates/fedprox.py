@@ -1,4 +1,8 @@
-"""FedProx (arXiv:1812.06127, Algorithm 2), solved by SGD on f_i(y) + μ/2 ‖y − x‖²."""
+"""FedProx (arXiv:1812.06127, Algorithm 2), solved by SGD on f_i(y) + μ/2 ‖y − x‖².
+
+y ← y − η_l (∇f_i,B(y) + μ (y − x)), K times from y = x
+x ← x + η_g/S Σ_{i∈S} (y_i − x)
+"""
 
 from _shared import local_step, mean, server_step
 

@@ -1,4 +1,8 @@
-"""FedYogi (arXiv:2003.00295, Algorithm 2), from m = 0 and v = τ²; from memory."""
+"""FedYogi (arXiv:2003.00295, Algorithm 2), from m = 0 and v = τ²; from memory.
+
+Δ = 1/S Σ_{i∈S} (y_i − x) of FedAvg's local steps
+m ← β₁ m + (1 − β₁) Δ,  v ← v − (1 − β₂) Δ² sign(v − Δ²),  x ← x + η m/(√v + τ)
+"""
 
 import numpy as np
 from _averaging import mean_move

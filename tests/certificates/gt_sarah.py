@@ -1,4 +1,8 @@
-"""GT-SARAH (arXiv:2008.07428, Algorithm 1); from memory."""
+"""GT-SARAH (arXiv:2008.07428, Algorithm 1); from memory.
+
+v_i⁺ = ∇f_i(x_i) every q + 1 rounds, else ∇f_i,B(x_i) − ∇f_i,B(x_i⁻) + v_i
+y_i ← Σ_j W_ij y_j + v_i⁺ − v_i,  x_i ← Σ_j W_ij x_j − α y_i
+"""
 
 import numpy as np
 from _shared import gradients, mixed, mixing

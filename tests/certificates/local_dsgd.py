@@ -1,4 +1,7 @@
-"""DSGD with local steps (arXiv:2003.10422, Algorithm 1, whose W is I in K − 1 of K iterations)."""
+"""DSGD with local steps (arXiv:2003.10422, Algorithm 1, whose W is I in K − 1 of K iterations).
+
+x_i ← x_i − η ∇f_i,B(x_i), K times,  then x_i ← Σ_j W_ij x_j
+"""
 
 from _shared import mixed, mixing
 

@@ -1,4 +1,9 @@
-"""MARINA (arXiv:2102.07845, Algorithm 1), VR-MARINA (2) and PP-MARINA (4); from memory."""
+"""MARINA (arXiv:2102.07845, Algorithm 1), VR-MARINA (2) and PP-MARINA (4); from memory.
+
+with probability p, or in round 0: g = 1/N Σ_i ∇f_i(x)
+otherwise: g = g⁻ + 1/S Σ_{i∈S} C(∇f_i,B(x) − ∇f_i,B(x⁻))
+x ← x − γ g
+"""
 
 from _shared import compress, mean, uniforms
 

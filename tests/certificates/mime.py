@@ -1,4 +1,9 @@
-"""Mime and MimeLite (arXiv:2008.03606, Algorithm 1) with SGDm; from memory."""
+"""Mime and MimeLite (arXiv:2008.03606, Algorithm 1) with SGDm; from memory.
+
+c = 1/S Σ_{i∈S} ∇f_i(x)
+g = ∇f_i,B(y) − ∇f_i,B(x) + c (MimeLite: ∇f_i,B(y)),  y ← y − η_l ((1 − β) g + β m), K times
+x ← x + η_g/S Σ_{i∈S} (y_i − x),  m ← (1 − β) c + β m
+"""
 
 from _shared import local_step, mean, server_step
 

@@ -1,4 +1,8 @@
-"""NIDS (arXiv:1704.07807, Algorithm 1, no nonsmooth term), its first step mixed; from memory."""
+"""NIDS (arXiv:1704.07807, Algorithm 1, no nonsmooth term), its first step mixed; from memory.
+
+x¹ = W̃ (x⁰ − α ∇f(x⁰))
+xᵏ⁺² = W̃ (2xᵏ⁺¹ − xᵏ − α ∇f(xᵏ⁺¹) + α ∇f(xᵏ))
+"""
 
 from _shared import gradients, mixed, mixing
 

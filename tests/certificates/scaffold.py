@@ -1,5 +1,9 @@
 """SCAFFOLD (arXiv:1910.06378, Algorithm 1).
 
+    y ← y − η_l (∇f_i,B(y) − c_i + c), K times from y = x
+    c_i⁺ = ∇f_i(x) (option I), c_i − c + (x − y_i)/(K η_l) (option II)
+    x ← x + η_g/S Σ_{i∈S} (y_i − x),  c ← c + 1/N Σ_{i∈S} (c_i⁺ − c_i),  c_i ← c_i⁺
+
 Option I renews a control by all of the client's samples at the received x, option II by the steps
 just made. All controls are 0 at first.
 """

@@ -1,0 +1,117 @@
+"""Certificates of methods for the reference: equations, what is compared, costs and small curves.
+
+Equations stand in the docstrings of tests/certificates, cases in its `_cases.py`. Costs and curves
+are those of each method's first case on one made problem, trained when the site is built.
+"""
+
+import ast
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedatlas import train
+from fedatlas.algorithms import algorithm_class
+from fedatlas.markdown import code, table, text
+
+_ROOT = Path(__file__).parents[2]
+_TESTS = _ROOT / "tests"
+sys.path.append(str(_TESTS))
+
+from certificates._cases import CASES, CLIENTS, ELSEWHERE, WITHIN  # noqa: E402
+
+_ROWS, _FEATURES, _ROUNDS = 70, 5, 100
+_WIDE, _HIGH, _DECADES = 150, 36, 6
+
+_OPENING = f"""
+## Certificates
+
+A certificate is a plain loop in float64, a client and a step at a time, written from the paper by
+someone who had not seen the method's file. The package draws; the loop is given what was drawn.
+Both sides agree in every round within {WITHIN:g} of the iterate's norm: on clients with unequally
+many samples, with all or some of them, with minibatches and every option, on compiled loops, on
+tensors and on networks. [An implementation of your own](../conform.md) is checked likewise. Methods
+whose rounds go by events, parties, silos or stages have loops of another form, in the test that is
+named.
+
+Costs and curves are of one small problem, logistic regression with {CLIENTS} clients of
+{_ROWS // CLIENTS} samples and d = {_FEATURES}, at the hyper-parameters of the first case, which are
+not tuned: floats sent in a round, up and down or along edges, in units of d; gradients of single
+samples; f − f\\* over {_ROUNDS} rounds, in a frame {_DECADES} decades high.
+"""
+
+
+def section() -> str:
+    """The table of all methods and their certificates."""
+    heads = ("method", "certificate", "cases", "floats a round", "gradients", "f − f\\*")
+    return f"{_OPENING.strip()}\n\n{table(heads, [*_rows()])}"
+
+
+def _rows() -> list[list[str]]:
+    found = []
+    for name, cases in CASES.items():
+        sent, gradients, curve = _trained(name)
+        file = f"tests/certificates/{name}.py"
+        found.append([_link(name), code(file), str(len(cases)), sent, gradients, curve])
+    for name, test in ELSEWHERE.items():
+        found.append([_link(name), code(f"tests/{test}.py"), "–", "–", "–", "–"])
+    return found
+
+
+def _link(name: str) -> str:
+    return f"[{text(algorithm_class(name).title)}](#method-{name.replace('_', '-')})"
+
+
+def told(name: str) -> str:
+    """What a method's certificate says: its equations, and where the loop lies."""
+    if name not in CASES:
+        return ""
+    file = _TESTS / "certificates" / f"{name}.py"
+    docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    equations = [line[4:] for line in docstring.splitlines() if line.startswith("    ")]
+    return "```text\n" + "\n".join(equations) + "\n```"
+
+
+@cache
+def _problem() -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(0)
+    features = random.normal(size=(_ROWS, _FEATURES))
+    features += np.repeat(random.normal(size=(CLIENTS, _FEATURES)), _ROWS // CLIENTS, axis=0)
+    return features, random.choice([-1.0, 1.0], _ROWS)
+
+
+def _trained(name: str) -> tuple[str, str, str]:
+    """Floats and gradients of a round, and the curve."""
+    kind = algorithm_class(name).federation
+    objective: dict[str, Any] = {"name": "logistic_l2", "weight": 0.1}
+    if name == "pooled":  # which knows of no clients
+        objective["client_weights"] = "size"
+    trace = train(
+        name, _problem(), partition={"kind": "horizontal", "clients": CLIENTS}, rounds=_ROUNDS,
+        graphs={"states": {"kind": "ring", "weights": "metropolis"}} if kind.on_graphs else None,
+        objective=objective, optimum=True, **CASES[name][0],
+    )  # fmt: skip
+    per_round = {
+        cost: float(trace[cost][0, -1]) / _ROUNDS
+        for cost in ("bytes_up", "bytes_down", "bytes_sent", "gradient_evaluations")
+        if cost in trace.coords
+    }
+    floats = {cost: f"{per_round[cost] / (8 * _FEATURES):.3g} d" for cost in per_round}
+    sent = " up, ".join(floats[cost] for cost in ("bytes_up", "bytes_down") if cost in floats)
+    sent = f"{sent} down" if sent else floats["bytes_sent"]
+    return sent, f"{per_round['gradient_evaluations']:.4g}", _curve(trace.suboptimality[0].values)
+
+
+def _curve(values: np.ndarray) -> str:
+    """A line in a frame, as SVG within a cell."""
+    gap = np.log10(np.maximum(values / values[0], 10.0**-_DECADES))
+    down = np.clip(-gap / _DECADES, 0, 1) * (_HIGH - 2) + 1
+    across = np.linspace(1, _WIDE - 1, len(values))
+    points = " ".join(f"{x:.0f},{y:.1f}" for x, y in zip(across, down, strict=True))
+    return (
+        f'<svg width="{_WIDE}" height="{_HIGH}" role="img" aria-label="f − f* by rounds">'
+        f'<rect width="{_WIDE}" height="{_HIGH}" fill="none" stroke="#8888"/>'
+        f'<polyline points="{points}" fill="none" stroke="#2a78b5" stroke-width="1.5"/></svg>'
+    )
