@@ -14,12 +14,13 @@ from fedatlas.conform.ours import Ours
 from fedatlas.federations.context import SeedRun
 
 CERTIFICATES = Path(__file__).parent / "certificates"
-ROUNDS = 25
+ROUNDS = 15
 
 
 def beside(
-    name: str, hyper: dict[str, Any], engine: Any, view: Any, *, graph: Any = None, code: Any = None
-) -> Comparison:
+    name: str, hyper: dict[str, Any], engine: Any, view: Any, rounds: int = ROUNDS, *,
+    graph: Any = None, code: Any = None,
+) -> Comparison:  # fmt: skip
     """Both sides under one seed; view: the problem with gradients of the test's own."""
     method, federation = algorithm_class(name)(**hyper), algorithm_class(name).federation
     counters, n = federation.counters(), len(view.sizes)
@@ -29,4 +30,4 @@ def beside(
     x0 = np.random.default_rng(99).normal(size=shape)
     run = SeedRun(engine.counting(counters), network, counters, engine.array(x0.copy()))
     ours = Ours(method, run, engine, RoundRandom(3), view, x0)
-    return compare(ours, code or CERTIFICATES / f"{name}.py", ROUNDS, WITHIN)
+    return compare(ours, code or CERTIFICATES / f"{name}.py", rounds, WITHIN)

@@ -103,7 +103,7 @@ PAGE = {
 @either_way
 def test_local_and_recursive_steps_are_the_certificates(name: str, vectorised: bool) -> None:
     for method, hyper in (("fedavg", SAMPLED | {"local_step_size": 0.3}), ("fedpage", PAGE)):
-        found = beside(method, hyper, engine_of(name, vectorised), view_of(name))
+        found = beside(method, hyper, engine_of(name, vectorised), view_of(name), 6)
         assert not found.first, str(found)
 
 

@@ -123,10 +123,15 @@ class Comparison:
             lines.append(f"not given, and not compared: {', '.join(self.missing)}")
         if not self.first:
             return "\n".join([f"conforms within {self.tolerance:g}", *lines])
-        return "\n".join([
-            f"does not conform within {self.tolerance:g}: {self.first[0]}",
-            *(f"  also {each}" for each in self.first[1:]), *lines,
-        ])  # fmt: skip
+        worst = {each.quantity: each for each in reversed(self.first)}
+        others = [
+            f"  also {each}" for name, each in reversed(worst.items())
+            if name != self.first[0].quantity
+        ]  # fmt: skip
+        clients = {each.client for each in self.first if each.client is not None}
+        who = f" (clients off: {', '.join(map(str, sorted(clients)))})" if clients else ""
+        told = f"does not conform within {self.tolerance:g}: {self.first[0]}{who}"
+        return "\n".join([told, *others, *lines])
 
 
 def compare(ours: Ours, code: Any, rounds: int, tolerance: float) -> Comparison:
