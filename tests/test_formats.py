@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn import datasets
 from sklearn.datasets import dump_svmlight_file
 
 from catalogue_entry import FILES, PUBLISHED, tiny, written
@@ -191,6 +192,10 @@ def test_the_bundled_sets_hold_what_their_publishers_say():
     assert np.bincount(samples.label.astype(int)).tolist() == [
         *(178, 182, 177, 183, 181, 182, 181, 179, 174, 180)
     ]
+    for name in ("breast_cancer", "digits"):
+        raw = read_raw(PUBLISHED[name.replace("_", "-")], "train", [])
+        features, _ = getattr(datasets, f"load_{name}")(return_X_y=True)
+        np.testing.assert_array_equal(raw.features, features)
     # FMGDA section 5.3: x = 1 is positive, x = -1 negative.
     samples = read_raw(PUBLISHED["two-points"], "train", [])
     assert samples.features.tolist() == [[1.0], [-1.0]]

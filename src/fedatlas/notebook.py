@@ -26,6 +26,7 @@ from fedatlas.plan.build import Plan, plan_of
 from fedatlas.plan.places import catalogue_files, find_projects
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.models import validated
+from fedatlas.schema.objectives import LinearObjective
 from fedatlas.schema.partitions import Partition
 from fedatlas.schema.runs import RecordEvery
 from fedatlas.shards.writing import write_shards
@@ -156,16 +157,20 @@ def _trained(
     from fedatlas.training.solver import find_optimum
     from fedatlas.training.steps import naming_run
 
+    if any(spec.optimum for spec in plan.runs.values()):
+        import scipy.optimize  # noqa: F401 whose threads are to be limited, too
+
     (spec,) = plan.runs.values()
     shards = folder / "shards"
     files = share_out(plan, shards, results)
-    for seed in spec.seeds:
-        optimum = spec.optimum_file(folder / "optima", seed)
-        if optimum is not None and not optimum.exists():
-            optimum.parent.mkdir(parents=True, exist_ok=True)
-            _, rows = spec.optimum_rows(seed)
-            find_optimum(files[rows.slug], plan.objectives[spec.objective.slug], optimum)
-    with _threads_of_a_job(), naming_run(spec.name, device):
+    plain = isinstance(spec.objective, LinearObjective) and not spec.objective.min_max
+    with _threads_of_a_job(of_torch=device != "cpu" or not plain), naming_run(spec.name, device):
+        for seed in spec.seeds:
+            optimum = spec.optimum_file(folder / "optima", seed)
+            if optimum is not None and not optimum.exists():
+                optimum.parent.mkdir(parents=True, exist_ok=True)
+                _, rows = spec.optimum_rows(seed)
+                find_optimum(files[rows.slug], plan.objectives[spec.objective.slug], optimum)
         if rehearsed:
             rehearse(spec, shards)
         optima = folder / "optima" if spec.optimum else None
@@ -173,12 +178,21 @@ def _trained(
 
 
 @contextmanager
-def _threads_of_a_job() -> Iterator[None]:
-    """As many threads as a job of the workflow has, by which sums differ in their last digits."""
-    import torch
+def _threads_of_a_job(*, of_torch: bool) -> Iterator[None]:
+    """As many threads as a job of the workflow has, by which sums differ in their last digits.
+
+    of_torch: whether torch computes, too, whose import takes 1.5 s.
+    """
     from threadpoolctl import threadpool_limits
 
-    threads, before = int(os.environ.get("OMP_NUM_THREADS", "1")), torch.get_num_threads()
+    threads = int(os.environ.get("OMP_NUM_THREADS", "1"))
+    if not of_torch:
+        with threadpool_limits(threads):
+            yield
+        return
+    import torch
+
+    before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
         with threadpool_limits(threads):
