@@ -13,7 +13,7 @@ import pytest
 
 import test_network_clients as networks
 from certificates._cases import CASES, ELSEWHERE, SOME, WORK
-from certified import CERTIFICATES, ROUNDS, beside
+from certified import CERTIFICATES, RECEIVED, ROUNDS, SYMMETRIC, UNBALANCED, beside
 from fedatlas import algorithms
 from fedatlas.algorithms import algorithm_class
 from fedatlas.conform.comparison import load_code
@@ -24,30 +24,25 @@ from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
 from fedatlas.federations.horizontal.torch_engine import TorchEngine
 from fedatlas.schema.objectives import LinearObjective
 from reference import objective_of, random_problem, shard_of
-from reference_decentralised import UNBALANCED
 
 pytestmark = pytest.mark.usefixtures("one_thread", "toy_project")
 
 SIZES, DIMENSION = (5, 3, 9, 4, 6, 4, 2), 5
 N = len(SIZES)
-GRAPH = np.array(
-    [
-        [0.0, 0.3, 0.0, 0.2, 0.4],
-        [0.3, 0.0, 0.5, 0.0, 0.0],
-        [0.0, 0.5, 0.0, 0.1, 0.0],
-        [0.2, 0.0, 0.1, 0.0, 0.6],
-        [0.4, 0.0, 0.0, 0.6, 0.0],
-    ]
-)
+#: Of methods on directed graphs, states and trackers.
+GRAPHS = {"sgp": (UNBALANCED, None), "dp_gradient_tracking": (RECEIVED, UNBALANCED)}
 
 
 class ByFormula(PlainProblem):
     """The view of a problem, with gradients of log(1 + exp(−b aᵀx)) + λ/2 ‖x‖² written here."""
 
-    def gradient(self, client: int, x: np.ndarray, rows: Any = None) -> np.ndarray:
+    def sample_gradients(self, client: int, x: np.ndarray, rows: Any = None) -> np.ndarray:
         a, b = self.samples[client]
         a, b = (a, b) if rows is None else (a[rows], b[rows])
-        return (-b / (1 + np.exp(b * (a @ x)))) @ a / len(b) + 0.1 * x
+        return (-b / (1 + np.exp(b * (a @ x))))[:, None] * a
+
+    def penalty_gradient(self, x: np.ndarray) -> np.ndarray:
+        return 0.1 * x
 
 
 def sides(name: str, kind: str, weights: str) -> tuple[Any, Any]:
@@ -59,10 +54,10 @@ def sides(name: str, kind: str, weights: str) -> tuple[Any, Any]:
     objective = LinearObjective(
         name="logistic_l2", weight=0.1, client_weights=weights, nonsmooth=term
     )
-    sizes = SIZES[: len(GRAPH)] if on_graphs else SIZES
+    sizes = (5, 4, 9, 4, 6) if on_graphs else SIZES
     data = shard_of(random_problem(objective, sizes, DIMENSION, seed=0))
-    view = plain_problem(data, objective, (UNBALANCED if name == "sgp" else GRAPH, None))
-    view = ByFormula(view.samples, objective, view.weights, view.states)
+    view = plain_problem(data, objective, GRAPHS.get(name, (SYMMETRIC, None)))
+    view = ByFormula(view.samples, objective, view.weights, view.states, view.trackers)
     if on_graphs:
         return LinearAgents(data, objective), view
     if kind == "torch":
@@ -90,11 +85,8 @@ def planned() -> list[Any]:
 def test_methods_are_their_certificates(
     name: str, hyper: dict[str, Any], kind: str, weights: str
 ) -> None:
-    graph = None
-    if algorithm_class(name).federation.on_graphs:
-        graph = UNBALANCED if name == "sgp" else GRAPH
     rounds = 4 if kind == "network" else ROUNDS  # autograd takes a millisecond
-    found = beside(name, hyper, *sides(name, kind, weights), rounds, graph=graph)
+    found = beside(name, hyper, *sides(name, kind, weights), rounds)
     assert not found.first, str(found)
     assert found.rounds == rounds and "x" in found.largest
 

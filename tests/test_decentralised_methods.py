@@ -1,12 +1,10 @@
-"""Methods of agents on graphs against the reference's loops, and what they promise.
+"""Methods of agents on graphs against their certificates on other objectives, and their promises.
 
-Noises, uniforms and counts are given to both; samples are drawn by the package and given to
-tests/reference_decentralised.py, in float64. Agents have different numbers of samples and graphs
+Agents have different numbers of samples and graphs
 are unbalanced, so that a wrong agent, weight, point or index shows within a few iterations.
 """
 
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import reference_decentralised as reference
+import certified
 import small_federations
 from fedatlas.algorithms import build_algorithm
 from fedatlas.algorithms.binomial_gradient_descent import BinomialGradientDescent
@@ -29,8 +27,11 @@ from fedatlas.algorithms.ternary_gradient_descent import TernaryGradientDescent
 from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.arithmetic.randomness import Draws, RoundRandom
 from fedatlas.arithmetic.samples import Samples
+from fedatlas.conform.comparison import compare, load_code
+from fedatlas.conform.ours import Ours
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
+from fedatlas.federations.context import SeedRun
 from fedatlas.federations.decentralised.graph import (
     GraphCounters,
     GraphNetwork,
@@ -53,26 +54,7 @@ pytestmark = pytest.mark.usefixtures("one_thread", "toy_project")
 SIZES = np.array([7, 9, 6, 12, 8])
 AGENTS, FEATURES, ITERATIONS = len(SIZES), 4, 12
 
-# [i, j]: i receives from j.
-C = reference.UNBALANCED
-R = np.array(
-    [
-        [0.0, 0.3, 0.0, 0.0, 0.8],
-        [0.6, 0.0, 0.0, 0.9, 0.0],
-        [0.0, 0.7, 0.0, 0.0, 0.0],
-        [0.2, 0.0, 0.4, 0.0, 0.0],
-        [0.0, 0.0, 0.0, 1.1, 0.0],
-    ]
-)
-W = np.array(
-    [
-        [0.0, 0.3, 0.0, 0.2, 0.4],
-        [0.3, 0.0, 0.5, 0.0, 0.0],
-        [0.0, 0.5, 0.0, 0.1, 0.0],
-        [0.2, 0.0, 0.1, 0.0, 0.6],
-        [0.4, 0.0, 0.0, 0.6, 0.0],
-    ]
-)
+W, R, C = certified.SYMMETRIC, certified.RECEIVED, certified.UNBALANCED
 
 OBJECTIVES = ("ridge_regression", "logistic_nonconvex", "cross_entropy")
 HIDDEN, CLASSES = 2, np.array([-2.0, 3.0, 7.0])
@@ -133,7 +115,7 @@ class Toy:
         parts = np.outer(inner, a), inner, np.outer(slopes, hidden), slopes
         return np.concatenate([part.ravel() for part in parts])
 
-    def gradient(self, clipping: str = "none", bound: float = np.inf) -> reference.Gradient:
+    def gradient(self, clipping: str = "none", bound: float = np.inf) -> Callable[..., np.ndarray]:
         """The reference's oracle, a sample at a time."""
         order = 1 if clipping == "l1" else 2
 
@@ -149,6 +131,41 @@ class Toy:
         return gradient
 
 
+class ToyView:
+    """The toy for certificates: rows are numbered within an agent's own."""
+
+    def __init__(self, toy: Toy, states: np.ndarray, trackers: np.ndarray | None) -> None:
+        self._toy, self.states, self.trackers = toy, states, trackers
+        self.sizes = np.diff(toy.offsets)
+
+    def sample_gradients(self, agent: int, x: np.ndarray, rows: Any) -> np.ndarray:
+        first = self._toy.offsets[agent]
+        return np.array([self._toy.own_gradient(first + row, x) for row in rows])
+
+    def penalty_gradient(self, x: np.ndarray) -> np.ndarray:
+        regulariser = PARTS[self._toy.objective][1] if self._toy.weight else "none"
+        return regulariser_gradient(regulariser, self._toy.weight, x)
+
+
+class HostDraws(Draws):
+    """Numpy's draws in the arrays of the toy's engine."""
+
+    def __init__(self, toy: Toy) -> None:
+        self._array = toy.engine.array
+
+    def uniform(self, random: RoundRandom, like: Any) -> Any:
+        return self._array(super().uniform(random, like))
+
+    def laplace(self, random: RoundRandom, like: Any) -> Any:
+        return self._array(super().laplace(random, like))
+
+    def normal(self, random: RoundRandom, like: Any) -> Any:
+        return self._array(super().normal(random, like))
+
+    def binomial(self, random: RoundRandom, trials: int, like: Any) -> Any:
+        return self._array(super().binomial(random, trials, like).astype(float))
+
+
 class GivenDraws(Draws):
     """Hands out prepared arrays (iterations, n, d), one at a call."""
 
@@ -160,11 +177,6 @@ class GivenDraws(Draws):
         array = self._array(self._prepared[kind].pop(0))
         assert array.shape == like.shape
         return array
-
-    @property
-    def left(self) -> int:
-        """How many nobody has asked for."""
-        return sum(map(len, self._prepared.values()))
 
     def uniform(self, random: RoundRandom, like: Any) -> Any:
         return self._next("uniform", like)
@@ -260,11 +272,7 @@ def assert_close(ours: np.ndarray, theirs: np.ndarray) -> None:
 
 # ------------------------------------------------------------------------------------------- DP-GT
 
-LOOPS: dict[str, Callable[..., list[reference.Point]]] = {
-    "compact": reference.dp_gt_compact,
-    "literal": reference.dp_gt_literal,
-    "provable": reference.dp_gt_released_trackers,
-}
+LOOPS = ("compact", "literal", "provable")
 HORIZON = ITERATIONS - 1
 S1 = {
     "name": "s1",
@@ -279,73 +287,44 @@ CONSTANT = {
     "name": "constant", "alpha": 0.3, "beta": 0.2, "gamma": 0.15, "samples": 3,
     "state_noise_scale": 0.7, "tracker_noise_scale": 0.4,
 }  # fmt: skip
-INDEX = np.arange(ITERATIONS)[:, None, None]
-# α, β, γ, m, and the scales of ζ and η at every k, by hand.
-SCHEMES = {
-    "s1": (
-        S1,
-        *(0.5 / 12**0.5, 0.4 / 12**0.4, 0.6 / 12**0.6, 4),
-        *((INDEX + 1) ** -0.3, (INDEX + 1) ** 0.2),
-    ),
-    "s2": (S2, 0.3, 0.2, 0.15, 3, 0.97**11 + 0 * INDEX, 0.95**11 + 0 * INDEX),
-    "constant": (CONSTANT, 0.3, 0.2, 0.15, 3, 0.7 + 0 * INDEX, 0.4 + 0 * INDEX),
-}
-CASES = [
-    ("s1", form, clipping, objective)
-    for form in LOOPS
-    for clipping in ("none", "l1", "l2")
-    for objective in OBJECTIVES
-    if clipping == "l1" or form != "provable"
-] + [(scheme, form, "l1", "ridge_regression") for scheme in ("s2", "constant") for form in LOOPS]
 
 
-@pytest.mark.parametrize(("scheme", "form", "clipping", "objective"), CASES)
-def test_dp_gt_is_the_loop(scheme, form, clipping, objective):
-    declared, alpha, beta, gamma, samples, of_zeta, of_eta = SCHEMES[scheme]
-    method = DpGradientTracking(
-        scheme=declared, horizon=HORIZON, form=form, clipping=clipping, gradient_bound=0.6
-    )
-    toy = Toy(objective)
-    zeta, eta = np.random.default_rng(7).laplace(size=(2, ITERATIONS, *toy.x0.shape))
-    states = GivenDraws(toy) if form == "provable" else GivenDraws(toy, laplace=zeta)
-    trackers = GivenDraws(toy, laplace=eta)
-    run = Run(method, toy, states, trackers).rounds()
-    assert states.left == trackers.left == 0  # one ζ and one η at every iteration
-    assert {len(own) for taken in run.problem.taken for own in taken} == {samples}
-    noises = {"eta": of_eta * eta}
-    if form != "provable":
-        noises["zeta"] = of_zeta * zeta
-    points = LOOPS[form](
-        toy.gradient(clipping, np.inf if clipping == "none" else 0.3),
-        *(toy.x0, run.problem.taken),
-        **noises, R=R, C=C, alpha=alpha, beta=beta, gamma=gamma,
-    )  # fmt: skip
-    assert_close(run.all("x"), np.array([point.x for point in points]))
-    assert_close(run.all("y", 1), np.array([point.y for point in points[1:]]))
-    assert_close(run.all("g", 1), np.array([point.gradient for point in points[1:]]))
-    network = run.network
-    assert_close(run.sent(network.states), np.array([point.sent_x for point in points[:-1]]))
-    assert_close(run.sent(network.trackers), np.array([point.sent_y for point in points[:-1]]))
-    assert [state.k for state in run.states] == list(range(ITERATIONS + 1))
+def stepped(name: str, method: Algorithm, toy: Toy, graphs: Any) -> list[dict[str, Any]]:
+    """The states of a method's certificate, which the method is compared with."""
+    run = Run(method, toy, HostDraws(toy), graphs=graphs)
+    fresh = SeedRun(run.problem, run.network, run.counters, toy.engine.array(toy.x0))
+    view: Any = ToyView(toy, *graphs)
+    ours = Ours(method, fresh, toy.engine, RoundRandom(0), view, toy.x0)
+    code = load_code(certified.CERTIFICATES / f"{name}.py")
+    found = compare(ours, code, ITERATIONS, 1e-12)
+    assert not found.first, str(found)
+    states = [code.start(view, toy.x0, ours.hyper)]
+    for draws, _ in ours.play(ITERATIONS):
+        if draws is not None:
+            states.append(code.step(states[-1], draws, view, ours.hyper))
+    return states
 
 
-@pytest.mark.parametrize("objective", ["ridge_regression", "logistic_l2"])
 @pytest.mark.parametrize("form", LOOPS)
-def test_full_batches_without_noise(form, objective):
-    """Nothing is drawn, neither noise nor samples; agents have equally many."""
-    toy = Toy(objective, np.full(AGENTS, 6))
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_dp_gt_conforms_on_every_objective(form, objective):
+    """With clipping in l2, or none, where its form has it; tests/test_certificates.py has l1."""
+    for clipping in ("l1",) if form == "provable" else ("none", "l2"):
+        method = DpGradientTracking(
+            scheme=S1, horizon=HORIZON, form=form, clipping=clipping, gradient_bound=0.6
+        )
+        stepped("dp_gradient_tracking", method, Toy(objective), (R, C))
+
+
+@pytest.mark.parametrize("form", LOOPS)
+def test_without_noise_nothing_is_drawn(form):
+    toy = Toy("logistic_l2", np.full(AGENTS, 6))
     scheme = CONSTANT | {"samples": 6, "state_noise_scale": 0, "tracker_noise_scale": 0}
     method = DpGradientTracking(scheme=scheme, horizon=40, form=form, clipping="l1")
+    stepped("dp_gradient_tracking", method, toy, (R, C))
     run = Run(method, toy, GivenDraws(toy)).rounds(40)
-    silence = np.zeros((40, *toy.x0.shape))
     whole = [list(range(6 * agent, 6 * agent + 6)) for agent in range(AGENTS)]
-    noises = {"eta": silence} if form == "provable" else {"zeta": silence, "eta": silence}
-    points = LOOPS[form](
-        toy.gradient("l1", 0.5), toy.x0, [whole] * 41, **noises,
-        R=R, C=C, alpha=0.3, beta=0.2, gamma=0.15,
-    )  # fmt: skip
-    assert_close(run.all("x"), np.array([point.x for point in points]))
-    assert_close(run.all("y", 1), np.array([point.y for point in points[1:]]))
+    assert run.problem.taken == [whole] * 41
 
 
 # ---------------------------------------------------------------------------- the compared methods
@@ -365,10 +344,7 @@ COMPARED = {
     "growing": (GrowingSamplesDescent, {"noise": 0.4, "growth": 1.07}),
     "quantised": (QuantisedGradientDescent, {"noise": 0.4, "spacing": 0.25}),
 }
-TRIALS = 576  # 4 (0.4/s)², s = 0.2/6
-SAMPLES = {name: [3] * ITERATIONS for name in COMPARED} | {
-    "growing": [3, 3, 3, 3, 3, 3, 4, 4, 4, 4, 4, 5]  # ⌊2 · 1.07^k⌋ + 1
-}
+GROWING = [3, 3, 3, 3, 3, 3, 4, 4, 4, 4, 4, 5]  # ⌊2 · 1.07^k⌋ + 1
 
 
 def build(name: str, **changes: Any) -> Any:
@@ -376,70 +352,29 @@ def build(name: str, **changes: Any) -> Any:
     return method.model_validate(SHARED | own | changes)
 
 
-def random_numbers(name: str, shape: tuple[int, ...]) -> tuple[dict[str, np.ndarray], Any, Any]:
-    """What the package draws, the reference's loop, and what the loop is given of it."""
-    rng = np.random.default_rng(7)
-    uniform, laplace, normal = rng.random(shape), rng.laplace(size=shape), rng.normal(size=shape)
-    heads = rng.binomial(TRIALS, 0.5, shape)
-    zeta, uniforms = {"zeta": 0.4 * laplace}, {"uniforms": uniform}
-    return {
-        "gaussian": ({"normal": normal}, reference.gaussian_gradients, {"noise": 0.4 * normal}),
-        "ternary": ({"uniform": uniform}, reference.ternary_states, uniforms | {"limit": 1.5}),
-        "binomial": (
-            {"uniform": uniform, "binomial": heads.astype(float)},
-            reference.binomial_gradients,
-            uniforms | {"binomials": heads, "bound": 0.1, "levels": 7, "trials": TRIALS},
-        ),
-        "online": ({"laplace": laplace}, reference.online_states, zeta),
-        "growing": ({"laplace": laplace}, reference.growing_samples, zeta),
-        "quantised": (
-            {"laplace": laplace, "uniform": uniform},
-            reference.quantised_states,
-            zeta | uniforms | {"quantiser_step": 0.25},
-        ),
-    }[name]
+def compared(name: str, objective: str, clipping: str) -> tuple[Run, list[dict[str, Any]]]:
+    """A run, and the states of its method's certificate, with which it is compared."""
+    toy, method = Toy(objective), build(name, clipping=clipping)
+    module = type(method).__module__.rpartition(".")[2]
+    states = stepped(module, method, toy, (W, None))
+    return Run(method, toy, HostDraws(toy), graphs=(W, None)).rounds(), states
 
 
-def compared(name: str, objective: str, clipping: str) -> tuple[Run, list[reference.Point]]:
-    """A run, and the reference's points on the same samples and random numbers."""
-    toy = Toy(objective)
-    prepared, loop, given_too = random_numbers(name, (ITERATIONS, *toy.x0.shape))
-    draws = GivenDraws(toy, **prepared)
-    run = Run(build(name, clipping=clipping), toy, draws, graphs=(W, None)).rounds()
-    assert draws.left == 0
-    if name == "online":  # three arrive at a time, until all have
-        ends = [np.minimum(toy.offsets[:-1] + 3 * t, toy.offsets[1:]) for t in range(13)]
-        samples = {
-            "arrivals": [
-                [list(range(*own)) for own in zip(before, after, strict=True)]
-                for before, after in pairwise(ends)
-            ]
-        }
-    else:
-        samples = {"rows": run.problem.taken}
-        sizes = [{len(own) for own in taken} for taken in run.problem.taken]
-        assert sizes == [{size} for size in SAMPLES[name]]
-    gradient = toy.gradient(clipping, np.inf if clipping == "none" else 0.3)
-    return run, loop(gradient, toy.x0, **samples, **given_too, W=W, kappa=0.3, gamma=0.15)
-
-
-@pytest.mark.parametrize("objective", OBJECTIVES)
-@pytest.mark.parametrize("clipping", ["none", "l1", "l2"])
+@pytest.mark.parametrize("objective", ["logistic_nonconvex", "cross_entropy"])
 @pytest.mark.parametrize("name", COMPARED)
-def test_compared_methods_are_the_loops(name, clipping, objective):
-    run, points = compared(name, objective, clipping)
-    assert_close(run.all("x"), np.array([point.x for point in points]))
-    sent = run.sent(run.network.states)
-    assert_close(sent, np.array([point.sent_x for point in points[:-1]]))
+def test_compared_methods_conform_on_every_objective(name, objective):
+    run, states = compared(name, objective, "l2")
+    assert_close(run.all("x"), np.array([state["x"] for state in states]))
+    assert_close(run.sent(run.network.states), np.array([own["_sent"] for own in states[1:]]))
     assert [state.k for state in run.states] == list(range(ITERATIONS + 1))
 
 
 @pytest.mark.parametrize("name", COMPARED)
 def test_mean_states_descend_along_the_mean_gradient(name):
     """W is symmetric; where own values stay exact, what disturbs those sent moves the mean, too."""
-    run, points = compared(name, "ridge_regression", "l1")
+    run, states = compared(name, "ridge_regression", "l1")
     x, sent = run.all("x"), run.sent(run.network.states)
-    gradients = np.array([point.gradient for point in points[:-1]])
+    gradients = np.array([state["_g"] for state in states[1:]])
     expected = -0.15 * gradients.mean(axis=1)
     if name in ("growing", "quantised"):
         expected += 0.3 * (W @ (sent - x[:-1])).mean(axis=1)
@@ -678,7 +613,7 @@ BUSIEST = {  # messages of the agent that sends and receives most, in one iterat
 DRAWN = {  # samples of an agent for the gradients of each iteration
     TRACKING: [14, 7, 7, 7, 7, 7, 7],  # ⌊1.1^20⌋ + 1, twice at first
     "online_gradient_descent": [3, 6, 8, 8, 8, 8, 8],
-    "growing_samples_descent": SAMPLES["growing"][:7],
+    "growing_samples_descent": GROWING[:7],
 }
 
 
@@ -745,8 +680,8 @@ def test_recorded_budgets_by_hand(shards, tmp_path):
 
 
 def test_quantised_messages_are_as_long_as_their_levels_need():
-    run, points = compared("quantised", "ridge_regression", "l1")
-    sent = [point.sent_x for point in points[:-1]]
+    run, _ = compared("quantised", "ridge_regression", "l1")
+    sent = run.sent(run.network.states)
     levels = [round((z.max() - z.min()) / 0.25) + 1 for z in sent]
     expected = np.count_nonzero(W) * FEATURES * np.log2(levels).sum() / 8
     assert run.counters.bytes_sent == pytest.approx(expected, rel=1e-12)

@@ -90,7 +90,9 @@ def view_of(name: str) -> Any:
     """The problem as certificates take it."""
     own = np.full(N, 1 / N)
     gradient = Plain(name).client_gradient
-    return SimpleNamespace(clients=N, sizes=SIZES, weights=own, gradient=gradient)
+    return SimpleNamespace(
+        clients=N, sizes=SIZES, weights=own, gradient=gradient, states=None, trackers=None
+    )
 
 
 SAMPLED = {"clients_per_round": 3, "local_steps": 4, "batch_size": 2}

@@ -1,11 +1,11 @@
-"""The quantisers of the decentralised reference, and the table that erratum DP-1 prints."""
+"""The quantisers of certificates, and the table that erratum DP-1 prints."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference_decentralised import lattice_rounded, step_rounded, ternary
+from certificates._shared import lattice_rounded, step_rounded, ternary
 
 LEVELS, QUANTUM = 6, 0.25
 

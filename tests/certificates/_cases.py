@@ -20,6 +20,22 @@ LOCAL: list[dict[str, Any]] = [
     EPOCHS | {"local_steps": 2, "global_step_size": 0.8},
 ]
 MIXING = {"step_size": 0.1}
+CLIPPED = {"coupling": 0.3, "step_size": 0.15, "samples": 3, "gradient_bound": 0.6}
+NOISY = CLIPPED | {"noise": 0.4}
+PRIVATE = [NOISY | {"clipping": "l1"}, NOISY | {"clipping": "l2"}]
+S1 = {
+    "name": "s1",
+    "alpha_factor": 0.5, "beta_factor": 0.4, "gamma_factor": 0.6, "samples_factor": 0.05,
+    "p_alpha": 0.5, "p_beta": 0.4, "p_gamma": 0.6, "p_m": 1.5, "p_zeta": -0.3, "p_eta": 0.2,
+}  # fmt: skip
+S2 = {
+    "name": "s2", "alpha": 0.3, "beta": 0.2, "gamma": 0.15, "samples_base": 1.08,
+    "p_zeta": 0.97, "p_eta": 0.95,
+}  # fmt: skip
+CONSTANT = {
+    "name": "constant", "alpha": 0.3, "beta": 0.2, "gamma": 0.15, "samples": 3,
+    "state_noise_scale": 0.7, "tracker_noise_scale": 0.4,
+}  # fmt: skip
 ADAPTIVE = SOME | WORK | {"global_step_size": 0.05, "adaptivity": 0.01}
 AGENTS = {"coupling": 0.4, "step_size": 0.05, "samples": 2}
 TOP, RAND = {"kind": "top_k", "share": 0.4}, {"kind": "rand_k", "k": 2}
@@ -101,6 +117,19 @@ CASES: dict[str, list[dict[str, Any]]] = {
     "nids": [MIXING, MIXING | {"samples": 2, "coupling": 0.4}],
     "gt_sarah": [MIXING | {"inner_steps": 0}, MIXING | {"inner_steps": 3, "samples": 2}],
     "sgp": [MIXING | {"coupling": 0.6}, MIXING | {"samples": 2, "coupling": 0.8}],
+    "gaussian_gradient_descent": [*PRIVATE, NOISY | {"clipping": "none"}],
+    "ternary_gradient_descent": [
+        CLIPPED | {"clipping": own, "quantiser_range": 0.8} for own in ("l1", "l2")
+    ],
+    "binomial_gradient_descent": [own | {"coordinate_bound": 0.1, "levels": 7} for own in PRIVATE],
+    "online_gradient_descent": PRIVATE,
+    "growing_samples_descent": [own | {"samples": 2, "growth": 1.1} for own in PRIVATE],
+    "quantised_gradient_descent": [own | {"spacing": 0.25} for own in PRIVATE],
+    "dp_gradient_tracking": [
+        {"form": form, "clipping": "l1", "gradient_bound": 0.6, "horizon": 14, "scheme": scheme}
+        for form in ("compact", "literal", "provable")
+        for scheme in (S1, S2, CONSTANT)
+    ],
 }  # fmt: skip
 #: Methods whose loops go by events, silos, parties or stages: the tests that compare them.
 ELSEWHERE = {
@@ -111,12 +140,4 @@ ELSEWHERE = {
         "test_min_max_methods",
     ),
     "tdcd": "test_tdcd",
-    **dict.fromkeys(
-        (
-            *("dp_gradient_tracking", "gaussian_gradient_descent", "ternary_gradient_descent"),
-            *("binomial_gradient_descent", "online_gradient_descent"),
-            *("growing_samples_descent", "quantised_gradient_descent"),
-        ),
-        "test_decentralised_methods",
-    ),
 }

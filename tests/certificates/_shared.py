@@ -122,3 +122,49 @@ def mixed(W: np.ndarray, rows: np.ndarray) -> np.ndarray:
 def gradients(problem: Any, x: np.ndarray, batch: Any) -> np.ndarray:
     """∇f_i of each agent's own rows at its own point."""
     return np.array([problem.gradient(i, x[i], rows) for i, (rows,) in batch])
+
+
+def clipped(problem: Any, hyper: Any, i: int, x: np.ndarray, rows: Any) -> np.ndarray:
+    """∇f_i over these rows, every sample's own gradient cut to C/2 in the declared norm first."""
+    total, bound = 0 * x, hyper.gradient_bound / 2
+    for own in problem.sample_gradients(i, x, rows):
+        size = np.abs(own).sum() if hyper.clipping == "l1" else np.sqrt(own @ own)
+        cut = hyper.clipping != "none" and size > bound
+        total = total + own * (bound / size if cut else 1.0)
+    return total / len(rows) + problem.penalty_gradient(x)
+
+
+def pulled(w: np.ndarray, own: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Σ_j w_ij (others_j − own_i) of each agent; diagonals are never read."""
+    n, found = len(own), 0 * own
+    for i in range(n):
+        for j in range(n):
+            if j != i:
+                found[i] = found[i] + w[i, j] * (others[j] - own[i])
+    return found
+
+
+# -------------------------------------------------------------------------------- quantisers
+
+
+def ternary(x: np.ndarray, limit: float, u: np.ndarray) -> np.ndarray:
+    """r sign(x_l) with probability |x_l|/r, else 0; an entry beyond r is always ±r."""
+    return np.array([np.copysign(limit, v) if own < abs(v) / limit else 0.0
+                     for v, own in zip(x, u, strict=True)])  # fmt: skip
+
+
+def lattice_rounded(g: np.ndarray, bound: float, levels: int, u: np.ndarray) -> np.ndarray:
+    """Entries clipped to [−C_∞, C_∞] and rounded to −C_∞ + s l, l = 0..L−1, without bias."""
+    spacing, found = 2 * bound / (levels - 1), np.zeros_like(g)
+    for j in range(len(g)):
+        place = (min(max(g[j], -bound), bound) + bound) / spacing
+        found[j] = -bound + spacing * (floor(place) + (u[j] < place - floor(place)))
+    return found
+
+
+def step_rounded(x: np.ndarray, step: float, u: np.ndarray) -> np.ndarray:
+    """Entries rounded without bias to one of the two multiples of the step beside them."""
+    places = x / step
+    return step * np.array(
+        [floor(p) + (own < p - floor(p)) for p, own in zip(places, u, strict=True)]
+    )

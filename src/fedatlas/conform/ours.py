@@ -103,12 +103,19 @@ class PlainProblem:
 
     def gradient(self, client: int, x: np.ndarray, rows: Any = None) -> np.ndarray:
         """∇f_i over these of the client's rows, over all by default, (d,)."""
-        features, labels, weight = *self._of(client, rows), self.objective.regularisation_weight
-        x = np.asarray(x, dtype=np.float64)
-        slopes = _by_torch(torch_slope, self.objective.loss, features @ x, labels)
-        penalty = _by_torch(torch_penalty_gradient, self.objective.regulariser, x)
-        found: np.ndarray = slopes @ features / len(labels) + weight * penalty
-        return found
+        found: np.ndarray = self.sample_gradients(client, x, rows).mean(0)
+        return found + self.penalty_gradient(x)
+
+    def sample_gradients(self, client: int, x: np.ndarray, rows: Any = None) -> np.ndarray:
+        """The gradient of each of these samples' loss, without the regulariser, (rows, d)."""
+        features, labels = self._of(client, rows)
+        margins = features @ np.asarray(x, dtype=np.float64)
+        return _by_torch(torch_slope, self.objective.loss, margins, labels)[:, None] * features
+
+    def penalty_gradient(self, x: np.ndarray) -> np.ndarray:
+        """The gradient of the regulariser, (d,)."""
+        kind, x = self.objective.regulariser, np.asarray(x, dtype=np.float64)
+        return self.objective.regularisation_weight * _by_torch(torch_penalty_gradient, kind, x)
 
     def value(self, x: np.ndarray) -> float:
         """f(x)."""
