@@ -38,7 +38,12 @@ def step(state, draws, problem, hyper):
         assert all(len(rows) == m for _, (rows,) in batch)
         return np.array([clipped(problem, hyper, i, x[i], rows) for i, (rows,) in batch])
 
-    R, C, x, drawn = problem.states, problem.trackers, state["x"], iter(draws.numbers.get("laplace", []))
+    R, C, x, drawn = (
+        problem.states,
+        problem.trackers,
+        state["x"],
+        iter(draws.numbers.get("laplace", [])),
+    )
     alpha, beta, gamma, m, zeta, eta = constants(hyper, draws.round)
     g = gradients(x, draws.batches[0]) if draws.round == 0 else state["g"]
     y = g if draws.round == 0 else state["y"]
