@@ -123,7 +123,7 @@ CASES: dict[str, list[dict[str, Any]]] = {
     ],
     "binomial_gradient_descent": [own | {"coordinate_bound": 0.1, "levels": 7} for own in PRIVATE],
     "online_gradient_descent": PRIVATE,
-    "growing_samples_descent": [own | {"samples": 2, "growth": 1.1} for own in PRIVATE],
+    "growing_samples_descent": [own | {"growth": 1.03} for own in PRIVATE],
     "quantised_gradient_descent": [own | {"spacing": 0.25} for own in PRIVATE],
     "dp_gradient_tracking": [
         {"form": form, "clipping": "l1", "gradient_bound": 0.6, "horizon": 14, "scheme": scheme}
