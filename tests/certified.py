@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from certificates._cases import WITHIN
+from certificates._cases import NETWORK, WITHIN
 from fedatlas.algorithms import algorithm_class
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.conform.comparison import Comparison, compare
 from fedatlas.conform.ours import Ours
 from fedatlas.federations.context import SeedRun
+from fedatlas.schema.network_model import StarNetworkModel
 
 CERTIFICATES = Path(__file__).parent / "certificates"
 ROUNDS = 15
@@ -52,8 +53,9 @@ def beside(
 ) -> Comparison:  # fmt: skip
     """Both sides under one seed; view: the problem with gradients of the test's own."""
     method, federation = algorithm_class(name)(**hyper), algorithm_class(name).federation
-    counters, n = federation.counters(), len(view.sizes)
-    spec: Any = SimpleNamespace(network=None, graph_weights=(view.states, view.trackers))
+    declared = StarNetworkModel.model_validate(NETWORK) if method.asynchronous else None
+    counters, n = federation.counters_of(declared)(), len(view.sizes)
+    spec: Any = SimpleNamespace(network=declared, graph_weights=(view.states, view.trackers))
     network = federation.network(spec, engine, counters, 0)
     shape = (n, engine.dimension) if federation.on_graphs else (engine.dimension,)
     x0 = np.random.default_rng(99).normal(size=shape)

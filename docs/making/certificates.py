@@ -8,6 +8,7 @@ import ast
 import sys
 from functools import cache
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ _ROOT = Path(__file__).parents[2]
 _TESTS = _ROOT / "tests"
 sys.path.append(str(_TESTS))
 
-from certificates._cases import CASES, CLIENTS, ELSEWHERE, WITHIN  # noqa: E402
+from certificates._cases import CASES, CLIENTS, ELSEWHERE, NETWORK, WITHIN  # noqa: E402
 
 _ROWS, _FEATURES, _ROUNDS = 70, 5, 50
 _WIDE, _HIGH, _DECADES = 150, 36, 6
@@ -33,7 +34,7 @@ someone who had not seen the method's file. The package draws; the loop is given
 Both sides agree in every round within {WITHIN:g} of the iterate's norm: on clients with unequally
 many samples, with all or some of them, with minibatches and every option, on compiled loops, on
 tensors and on networks. [An implementation of your own](../conform.md) is checked likewise. Methods
-whose rounds go by events, parties, silos or stages have loops of another form, in the test that is
+whose rounds go by parties, silos or stages have loops of another form, in the test that is
 named.
 
 Costs and curves are of one small problem, logistic regression with {CLIENTS} clients of
@@ -71,8 +72,8 @@ def told(name: str) -> str:
         return ""
     file = _TESTS / "certificates" / f"{name}.py"
     docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
-    equations = [line[4:] for line in docstring.splitlines() if line.startswith("    ")]
-    return "```text\n" + "\n".join(equations) + "\n```"
+    equations = dedent(docstring.split("\n\n")[1])
+    return f"```text\n{equations}\n```"
 
 
 @cache
@@ -96,7 +97,8 @@ def _trained(name: str) -> tuple[str, str, str]:
         graphs, rounds = {"states": ring, "trackers": ring}, hyper["horizon"] + 1
     trace = train(
         name, _problem(), partition={"kind": "horizontal", "clients": CLIENTS}, rounds=rounds,
-        graphs=graphs, objective=objective, optimum=True, **hyper,
+        graphs=graphs, network=NETWORK if algorithm_class(name).asynchronous else None,
+        objective=objective, optimum=True, **hyper,
     )  # fmt: skip
     per_round = {
         cost: float(trace[cost][0, -1]) / rounds

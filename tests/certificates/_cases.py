@@ -19,6 +19,13 @@ LOCAL: list[dict[str, Any]] = [
     SOME | WORK | {"effective_step": 0.3},
     EPOCHS | {"local_steps": 2, "global_step_size": 0.8},
 ]
+#: Of methods that take answers as they arrive, on a network with slow and lost ones.
+FLIGHT = {"concurrency": 4, "batch_size": 2} | WORK
+NETWORK = {
+    "seconds_per_gradient": 0.01, "compute": {"kind": "lognormal", "spread": 0.5}, "spread": 0.4,
+    "latency": 0.02, "bandwidth_up": 2000.0, "deadline": 0.3,
+    "loss": {"probability": 0.2, "burst": 3},
+}  # fmt: skip
 MIXING = {"step_size": 0.1}
 CLIPPED = {"coupling": 0.3, "step_size": 0.15, "samples": 3, "gradient_bound": 0.6}
 NOISY = CLIPPED | {"noise": 0.4}
@@ -67,6 +74,14 @@ CASES: dict[str, list[dict[str, Any]]] = {
     ],
     "fedlin": [ALL | WORK, SOME | WORK, EPOCHS],
     "cyclic": [WORK, {"local_unit": "epochs", "batch_size": 2} | WORK],
+    "fedasync": [
+        FLIGHT | {"mixing": 0.6, "proximal_weight": 0.3},
+        FLIGHT | {"mixing": 0.6, "staleness": {"kind": "hinge", "slope": 2.0, "grace": 2}},
+    ],
+    "fedbuff": [
+        FLIGHT | {"buffer_size": 2, "global_step_size": 0.8},
+        FLIGHT | {"buffer_size": 3, "staleness": {"kind": "polynomial", "power": 0.5}},
+    ],
     "pooled": [WORK, WORK | {"batch_size": 5}],
     "fedmid": LOCAL[:2],
     "fed_dual_avg": LOCAL[:2],
@@ -131,9 +146,8 @@ CASES: dict[str, list[dict[str, Any]]] = {
         for scheme in (S1, S2, CONSTANT)
     ],
 }  # fmt: skip
-#: Methods whose loops go by events, silos, parties or stages: the tests that compare them.
+#: Methods whose loops go by silos, parties or stages: the tests that compare them.
 ELSEWHERE = {
-    **dict.fromkeys(("fedasync", "fedbuff"), "test_clocks"),
     **dict.fromkeys(("vfb2_sgd", "vfb2_svrg", "vfb2_saga", "afsvrg_vp"), "test_vertical_methods"),
     **dict.fromkeys(
         ("local_sgda", "momentum_local_sgda", "fmgda", "coda", "coda_plus", "codasca"),

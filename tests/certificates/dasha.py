@@ -2,6 +2,8 @@
 
 h_i⁺ = ∇f_i(x) with probability p, else h_i + ∇f_i,B(x) − ∇f_i,B(x⁻)
 m_i = C(h_i⁺ − h_i − a (g_i − h_i)),  g_i ← g_i + m_i,  h_i ← h_i⁺,  x ← x − γ/N Σ_i g_i
+
+The authors' public code agrees.
 """
 
 import numpy as np

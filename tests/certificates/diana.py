@@ -7,7 +7,7 @@ from _shared import compress, mean, uniforms, variance, whole, zeros
 
 
 def start(problem, x0, hyper):
-    return {"x": x0, "client_h": zeros(problem, x0)}
+    return {"x": x0, "h": 0 * x0, "client_h": zeros(problem, x0)}
 
 
 def step(state, draws, problem, hyper):
@@ -17,4 +17,5 @@ def step(state, draws, problem, hyper):
     for (i, (rows,)), u in zip(draws.batches[0], uniforms(draws), strict=True):
         sent[i] = compress(hyper.compressor, problem.gradient(i, x, rows) - own[i], u)
         own[i] = own[i] + alpha * sent[i]
-    return {"x": x - hyper.step_size * (known + mean(problem, sent)), "client_h": own}
+    x = x - hyper.step_size * (known + mean(problem, sent))
+    return {"x": x, "h": whole(problem, dict(enumerate(own))), "client_h": own}

@@ -7,11 +7,12 @@ from _shared import contract, uniforms, whole, zeros
 
 
 def start(problem, x0, hyper):
-    return {"x": x0, "client_g": zeros(problem, x0)}
+    return {"x": x0, "g": 0 * x0, "client_g": zeros(problem, x0)}
 
 
 def step(state, draws, problem, hyper):
     x, own = state["x"], state["client_g"].copy()
     for (i, (rows,)), u in zip(draws.batches[0], uniforms(draws), strict=True):
         own[i] = own[i] + contract(hyper.compressor, problem.gradient(i, x, rows) - own[i], u)
-    return {"x": x - hyper.step_size * whole(problem, dict(enumerate(own))), "client_g": own}
+    g = whole(problem, dict(enumerate(own)))
+    return {"x": x - hyper.step_size * g, "g": g, "client_g": own}

@@ -2,6 +2,8 @@
 
 y ← y − η_l (∇f_i,B(y) − g_i + α (y − x)), K times from y = x,  g_i ← g_i − α (y_i − x)
 h ← h − α/N Σ_{i∈S} (y_i − x),  x ← 1/S Σ_{i∈S} y_i − h/α
+
+The authors' public code agrees.
 """
 
 from _shared import local_step, mean, whole, zeros

@@ -2,6 +2,8 @@
 
 y ← y − η_l ∇f_i,B(y), τ_i times from y = x
 x ← x + η_g τ_eff/S Σ_{i∈S} (y_i − x)/τ_i,  τ_eff = 1/S Σ_{i∈S} τ_i
+
+The authors' public code agrees.
 """
 
 from _shared import local_step, mean, server_step

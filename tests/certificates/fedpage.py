@@ -7,16 +7,15 @@ otherwise, on each of S clients: g_i = ∇f_i,B₂(x) − ∇f_i,B₂(x⁻) + g�
 x ← x − η_g g
 """
 
-import numpy as np
 from _shared import mean
 
 
 def start(problem, x0, hyper):
-    return {"x": x0, "_before": None, "_g": None}
+    return {"x": x0}
 
 
 def step(state, draws, problem, hyper):
-    x, before, g_before = state["x"], state["_before"], state["_g"]
+    x, before, g_before = state["x"], state.get("x_previous"), state.get("g")
     first = {i: steps[0] for i, steps in draws.batches[0]}
     if draws.round == 0 or draws.coins[0]:  # lines 6 to 11
         g = mean(problem, {i: problem.gradient(i, x, rows) for i, rows in first.items()})
@@ -33,4 +32,4 @@ def step(state, draws, problem, hyper):
                 last, y = y, y - eta * own
             moves[i] = x - y  # line 24: x − y_K, not the running text's y_K − x
         g = mean(problem, moves) / (hyper.local_steps * eta)
-    return {"x": x - hyper.global_step_size * g, "_before": x, "_g": np.array(g)}
+    return {"x": x - hyper.global_step_size * g, "x_previous": x, "g": g}

@@ -92,7 +92,10 @@ def _declared(name: str, config: Path, results: Path) -> "Iterator[tuple[RunSpec
     from fedatlas.cli.looking import run_named
 
     spec = run_named(name, config)
-    yield spec, results / "shards" / spec.dataset / spec.split
+    shards = results / "shards" / spec.dataset / spec.split
+    if not shards.is_dir():
+        raise FedatlasError(f"{shards}: no such folder: `fedatlas run {spec.experiment}` makes it")
+    yield spec, shards
 
 
 @contextmanager
@@ -108,7 +111,8 @@ def _made(
 
     random, fewest = np.random.default_rng(seed), min(3, shape[0] // clients)
     made = random.normal(size=shape), random.choice([-1.0, 1.0], size=shape[0])
-    kind = algorithm_class(method).federation
+    asked = algorithm_class(method)
+    kind = asked.federation
     if not kind.mean_of_clients or kind.min_max:
         raise FedatlasError(
             f"{method}: `conform` compares methods around a server and on graphs that minimise; "
@@ -116,6 +120,8 @@ def _made(
         )
     graphs = {"states": {"kind": graph, "weights": "metropolis"}} if kind.on_graphs else None
     run = {"algorithm": method, "hyper_parameters": hyper, "graphs": graphs}
+    if asked.asynchronous:  # who answers when follows from a network
+        run["network"] = {"seconds_per_gradient": 0.01, "latency": 0.02, "spread": 0.4}
     sizes = {"assignment": "power_law_sizes", "exponent": 0.7, "minimum": max(fewest, 1)}
     plan = planned(
         made, "fedatlas conform", title=method, runs={method: run}, objective=objective,

@@ -37,6 +37,8 @@ class Draws:
     """What our method drew in one round, in the order in which it drew.
 
     round: from 0. clients: who take part, (S,), ascending; all where the method chooses nobody.
+    staleness: where answers are taken as they arrive, in that order, (S,) rounds since each client
+        was sent its model.
     batches: for each time that samples were drawn, (client, its rows at each of its steps) of every
         client that computes; rows are numbered within the client's own samples, from 0.
     coins: of tosses that all share. numbers: by law (uniform in [0, 1), normal, laplace, …), arrays
@@ -45,6 +47,7 @@ class Draws:
 
     round: int
     clients: np.ndarray
+    staleness: np.ndarray = field(default_factory=lambda: np.empty(0, int))
     batches: list[list[tuple[int, list[np.ndarray]]]] = field(default_factory=list)
     coins: list[bool] = field(default_factory=list)
     numbers: dict[str, list[np.ndarray]] = field(default_factory=dict)
@@ -52,6 +55,7 @@ class Draws:
     def arrays(self) -> Iterator[tuple[str, np.ndarray]]:
         """The same as arrays: rows (S, K, b) of a batch, −1 where there is none."""
         yield "clients", self.clients
+        yield "staleness", self.staleness
         yield "coins", np.array(self.coins, bool)
         for place, batch in enumerate(self.batches):
             steps = max((len(rows) for _, rows in batch), default=0)
@@ -270,6 +274,8 @@ class Ours:
                 watched.draws.batches.append(_by_client(result, offsets))
             elif name in ("participants", "arriving"):
                 watched.draws.clients = np.array(result)
+            elif name == "next":  # of answers that are taken as they arrive
+                watched.draws.clients, _, watched.draws.staleness = result[-1]
 
         def quantities(state: Any) -> dict[str, np.ndarray]:
             arrays = state_arrays(state, self.engine.numpy)
