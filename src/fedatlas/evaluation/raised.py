@@ -36,7 +36,8 @@ def judged_before(file: Path, runs: Iterable[str], results: Results) -> dict[str
             kept.setdefault(run, []).append(own)
         if others := [other for other in others if other != own["budget"]]:
             told[run] = ", ".join(others)
-    write_text(file, canonical_json(kept) + "\n")
+    if kept:
+        write_text(file, canonical_json(kept) + "\n")
     return told
 
 
