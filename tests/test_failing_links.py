@@ -68,28 +68,31 @@ class PlainLinks:
         for i, j in going:
             load[i] += row
             load[j] += row
-        ready = []
+        work = []
         for i in range(n):
-            work = model.seconds_per_gradient * gradients[i] * self.clock.slow[i]
+            seconds = model.seconds_per_gradient * gradients[i] * self.clock.slow[i]
             if model.compute.kind != "constant":
                 law = lognormal_factors(0.5)
-                work *= law[int(self.clock.chance(0, i, number) * len(law))]
-            ready.append(self.times[i] + work)
+                seconds *= law[int(self.clock.chance(0, i, number) * len(law))]
+            work.append(seconds)
         busy = [each / (model.bandwidth_up or inf) for each in load]
 
-        def arrives(i, j):
-            return ready[j] + model.latency + max(busy[i], busy[j])
+        def takes(i, j):
+            return work[j] + model.latency + max(busy[i], busy[j])
 
         missing = {
             (i, j) for i, j in going
-            if (min(i, j), max(i, j)) in lost or arrives(i, j) > ready[i] + deadline
+            if (min(i, j), max(i, j)) in lost or takes(i, j) > deadline
         }  # fmt: skip
+        begun, ends = self.times, []
         for i in range(n):
-            awaited = [j for j in range(n) if self.waits[i, j] > 0 and i in there and j in there]
-            ends = [ready[i] + busy[i], *(arrives(i, j) for j in awaited if (i, j) not in missing)]
-            if any((i, j) in missing for j in awaited):
-                ends.append(ready[i] + deadline)
-            self.times[i] = round(max(ends), 9)
+            ends.append(begun[i] + work[i] + busy[i])
+            for j in range(n):
+                if self.waits[i, j] > 0 and i in there and j in there:
+                    late = max(begun[i], begun[j]) + deadline
+                    came = begun[j] + takes(i, j)
+                    ends[i] = max(ends[i], late if (i, j) in missing else came)
+        self.times = [round(end, 9) for end in ends]
         failed = {(i, j) for i, j in going if {(i, j), (j, i)} & missing}
         self.sent, self.wasted = self.sent + row * len(going), self.wasted + row * len(failed)
         working = np.zeros((n, n))
@@ -152,11 +155,16 @@ def test_rows_of_trackers_travel_with_those_of_states_and_are_waited_for():
 @pytest.mark.parametrize(("burst", "length"), [(None, 1 / 0.7), (5.0, 5.0)])
 def test_links_fail_as_often_and_as_long_as_declared(burst, length):
     model = StarNetworkModel.model_validate(
-        {"seconds_per_gradient": 1.0, "loss": {"probability": 0.3, "burst": burst}, "deadline": 1}
+        {
+            "seconds_per_gradient": 1.0,
+            "latency": 0.3,
+            "deadline": 1,
+            "loss": {"probability": 0.3, "burst": burst},
+        }  # fmt: skip
     )
     network, counters, _ = networked(model, UndirectedFamily(kind="ring", weights="received"), 6)
     failed = []
-    for _ in range(2000):
+    for _ in range(1500):
         network.states.send(np.ones((6, 1)))
         failed.append(network.states.weights[np.arange(6), (np.arange(6) + 1) % 6] == 0)
     rows = np.array(failed).T  # by link

@@ -88,13 +88,15 @@ class TimedLinks(Links):
         carried = going.sum(0) * row + going @ row
         self._count(float((going * row).sum()), int(going.sum()), float(carried.max()))
         links = NANOSECONDS * times.seconds(carried + (count._beside or 0.0), down=False)
-        ready = np.asarray(count._times or 0.0) + times.pace(number) * (count._gradients or 0.0)
-        arrives = ready + times.round_trip / 2 + np.maximum(links, links[:, None])
-        given_up = ready + times.deadline
-        missing = going & (self._lost(number) | (arrives > given_up[:, None]))
-        awaited = np.where(self._waits & there & ~missing, arrives, 0.0).max(axis=1)
-        ends = np.maximum(ready + links, awaited)
-        ends = np.where(missing.any(axis=1), np.maximum(ends, given_up), ends)
+        begun = np.zeros(len(row)) + (count._times or 0.0)
+        work = times.pace(number) * (count._gradients or 0.0)
+        takes = work + times.round_trip / 2 + np.maximum(links, links[:, None])
+        missing = going & (self._lost(number) | (takes > times.deadline))
+        there_by = np.where(
+            missing, np.maximum(begun, begun[:, None]) + times.deadline, begun + takes
+        )
+        awaited = np.where(self._waits & there, there_by, 0.0).max(axis=1)
+        ends = np.maximum(begun + work + links, awaited)
         count._times, count._gradients, count._beside = np.rint(ends).tolist(), [], []
         count.simulated_time = max(count._times) / NANOSECONDS
         failed = going & (missing | missing.T)
