@@ -160,7 +160,7 @@ def test_links_fail_as_often_and_as_long_as_declared(burst, length):
             "latency": 0.3,
             "deadline": 1,
             "loss": {"probability": 0.3, "burst": burst},
-        }  # fmt: skip
+        }
     )
     network, counters, _ = networked(model, UndirectedFamily(kind="ring", weights="received"), 6)
     failed = []
