@@ -192,10 +192,12 @@ def test_a_run_that_is_tuned_elsewhere_is_compared_on_the_seeds_of_that_grid(tmp
         {"kind": "order", "first": "a", "second": "b", "relation": "faster"}
     )
     results = Results({}, {})
-    told = by_tries(
+    asked = (
         [found, None],
         [own, rival],
         lambda traces: next(test.duels(results)[""].judge(traces)),
         test.criterion,
     )
+    told = by_tries(*asked, test.measured)
     assert told == ("1 to 2 tries: reproduced in 0.5 to 1 of draws (by the typical one of 3 seeds)")
+    assert by_tries(*asked, ["suboptimality"]) == ""  # which the grid did not record

@@ -173,6 +173,7 @@ class EffectTest(ClaimTest, ABC):
                     results.selected(*duel.runs),
                     of_pair,
                     self.criterion,
+                    (*self.measured, *self.counted),
                 )
                 case = replace(case, tries=tries)
             yield self.tuned(results, case)

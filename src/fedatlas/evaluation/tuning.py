@@ -8,7 +8,7 @@ are chosen; what is compared is what the claim measures.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import comb
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -122,18 +122,24 @@ def by_tries(
     chosen: Sequence[Trace],
     judge: Callable[[Sequence[Trace]], CaseOutcome],
     criterion: Criterion,
+    measured: Collection[str] = (),
 ) -> str:
     """How two runs compare after 1 to all tries of each, as a text; empty if neither was tuned.
 
+    It is empty, too, where the grid of one run was tried on other seeds than the other run's, or
+    without recording what is compared.
+
     grids: of both runs; None: declared. chosen: their traces at the compared configurations. judge:
-    compares two traces, by the criterion. The text has, for ranges of numbers of tries, the outcome
-    of most draws, of equally many that of better configurations, and the share that has it.
+    compares two traces, by the criterion. measured: what traces must hold for that. The text has,
+    for ranges of numbers of tries, the outcome of most draws, of equally many that of better
+    configurations, and the share that has it.
     """
     if not any(grids):
         return ""
     sides = [grid.traces if grid else (trace,) for grid, trace in zip(grids, chosen, strict=True)]
     seeds = {tuple(trace["seed"].to_numpy().tolist()) for side in sides for trace in side}
-    if len(seeds) > 1:  # no pairs: the grid of one run was tried on other seeds
+    recorded = all(name in trace for side in sides for trace in side for name in measured)
+    if len(seeds) > 1 or not recorded:
         return ""
     together = bool(grids[0] and grids[1] and grids[0].source == grids[1].source)
     outcomes = {
