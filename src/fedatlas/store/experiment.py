@@ -248,25 +248,23 @@ class Experiment:
         """The trace of a run at a point, over seed and record, as it was written."""
         place, heading = self._places[run, point], self.points[run][point]
         seeds = np.flatnonzero(self._status[place] != "")
-        whole = len(seeds) == self._status.shape[1]
-        own = {"point": place, "record": slice(heading.records)} | (
-            {} if whole else {"seed": seeds}
-        )
-        data = self.data
         with readable(self.path, Exception):
-            trace = build_trace(
-                {
-                    name: data.variables[name].isel(own).astype(float)
-                    for name in heading.numbers.split()
-                },
+            stored = self.data.variables
+
+            def own(name: str) -> xr.Variable:
+                kept = stored[name].to_numpy()[place, :, : heading.records][seeds]
+                return xr.Variable(_CUBE[1:], kept.astype(float), stored[name].attrs)
+
+            records = np.arange(heading.records)
+            if "position" in stored:
+                records = stored["position"].to_numpy()[place, : heading.records].astype(int)
+            return build_trace(
+                {name: own(name) for name in heading.numbers.split()},
                 self._status[place][seeds].tolist(),
-                data["seed"].to_numpy()[seeds].tolist(),
+                stored["seed"].to_numpy()[seeds].tolist(),
                 heading.attributes,
+                records,
             )
-            if "position" in data:
-                position = data["position"].to_numpy()[place, : heading.records].astype(int)
-                trace = trace.assign_coords(record=trace["record"].copy(data=position))
-        return trace
 
     def traces(self) -> dict[str, dict[str, xr.Dataset]]:
         """All traces: run → point → trace."""

@@ -33,13 +33,18 @@ def build_trace(
     status: list[str],
     seeds: list[int],
     attributes: Mapping[str, Any],
+    records: np.ndarray | None = None,
 ) -> xr.Dataset:
-    """Assemble a trace from arrays or variables (seeds, records) and the outcome of each seed."""
+    """Assemble a trace from arrays or variables (seeds, records) and the outcome of each seed.
+
+    records: their positions in the record schedule, if not all of it is there.
+    """
     columns = {
         name: (("seed", "record"), values, _about(name, values))
         for name, values in variables.items()
     }
-    records = np.arange(next(iter(variables.values())).shape[1])
+    if records is None:
+        records = np.arange(next(iter(variables.values())).shape[1])
     return xr.Dataset(
         {name: column for name, column in columns.items() if name not in COSTS}
         | {"status": ("seed", status, about("outcome of the seed"))},
