@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import fedatlas
+from experiment_files import plan_of_all
 from fedatlas.code import SourceTree, import_closure
-from fedatlas.plan.build import build_plan
 from fedatlas.plan.results import theory_code
 from fedatlas.steps import STEPS
 
@@ -189,7 +189,7 @@ def test_digests_do_not_depend_on_what_was_kept_of_earlier_ones(tmp_path, index)
 
 @pytest.fixture(scope="module")
 def plan():
-    return build_plan(Path("config"))
+    return plan_of_all()
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure as Canvas
 from pydantic import ValidationError
 
 import reference
+from experiment_files import plan_of_all
 from fedatlas.algorithms import algorithm_class
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.selection import choices, select
@@ -23,16 +24,14 @@ from fedatlas.federations.vertical.secure_sum import two_trees
 from fedatlas.figures.graphs import compose_trees
 from fedatlas.figures.style import Shown
 from fedatlas.plan import results
-from fedatlas.plan.build import build_plan
 from fedatlas.schema.claims import Claim
-from fedatlas.schema.experiment_files import load_experiments
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.runs import Selection
 from figure_factory import TITLES, figure_of, is_drawn, legend, shown
 from trace_factory import auroc_trace, linear_trace, make_trace
 
 CONFIG = Path(__file__).parents[1] / "config"
-EXPERIMENTS = load_experiments(CONFIG / "experiments")
+EXPERIMENTS = plan_of_all().experiments
 NAN = np.nan
 LOCAL = (1e-4, 1e-2)
 STEPS = (0.1, 0.03)
@@ -566,7 +565,7 @@ def test_each_claim_has_a_panel():
 
 
 def test_a_figure_depends_on_the_claims_that_it_draws_and_on_their_judges():
-    plan = build_plan(CONFIG)
+    plan = plan_of_all()
     drawn = results.figure_spec(plan, "tdcd-rates-a9a")["claims"]
     assert drawn[0]["id"] == "remark-5"
     assert "claims" not in results.figure_spec(plan, "tdcd-fig6-fashion-mnist")

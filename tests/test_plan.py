@@ -5,12 +5,12 @@ import sys
 
 import pytest
 
-from experiment_files import config_folder
+from experiment_files import config_folder, plan_of_all
 from fedatlas import algorithms
 from fedatlas.errors import FedatlasError
 from fedatlas.plan.build import build_plan, group_of
 from fedatlas.plan.selected import plan_command
-from workflow_copy import EXPERIMENT, ROOT
+from workflow_copy import EXPERIMENT
 
 
 @pytest.fixture
@@ -192,7 +192,7 @@ def test_a_data_set_without_a_reader_is_refused(config):
 
 
 def test_every_experiment_of_the_project_is_sound():
-    plan = build_plan(ROOT / "config")
+    plan = plan_of_all()
     assert {"demo-fedpage", "fedpage-fig1a", "fedpage-fig6b", "vfb2-table2-d1"} <= set(
         plan.experiments
     )

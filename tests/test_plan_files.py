@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from experiment_files import config_folder
+from experiment_files import config_folder, plan_of_all
 from fedatlas.plan import jobs, results
 from fedatlas.plan.build import build_plan
 from fedatlas.plan.places import RESULTS
 from fedatlas.plan.selected import Selected, targets
-from workflow_copy import EXPERIMENT, ROOT
+from workflow_copy import EXPERIMENT
 
 PAPER = """
 newpaper:
@@ -25,7 +25,7 @@ newpaper:
 
 @pytest.fixture(scope="module")
 def plan():
-    return build_plan(ROOT / "config")
+    return plan_of_all()
 
 
 def test_a_new_paper_needs_the_configuration_folder_only(tmp_path):

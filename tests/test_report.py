@@ -23,6 +23,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from atlas_factory import join_experiment, write_runs
+from experiment_files import plan_of_all
 from fedatlas.algorithms import algorithm_class, algorithm_names
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.selection import by_run, choices, select
@@ -33,7 +34,7 @@ from fedatlas.markdown import WIDTH, code, item, paragraph, prose, table, text
 from fedatlas.pages.results_table import results_table
 from fedatlas.pages.scope import STUDIES, PaperScope, read_scope
 from fedatlas.pages.summary import write_report
-from fedatlas.plan.build import Plan, build_plan
+from fedatlas.plan.build import build_plan
 from fedatlas.schema.claims import OUTCOMES
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.papers import load_papers
@@ -702,13 +703,8 @@ def test_parties_and_silos_of_all_runs_are_told():
 # Papers and errata
 
 
-@cache
-def own_plan() -> Plan:
-    return build_plan(ROOT / "config")
-
-
 def own_scope(*names: str) -> list[PaperScope]:
-    return read_scope(own_plan(), names)
+    return read_scope(plan_of_all(), names)
 
 
 def errata_of(*names: str) -> dict[str, list[str]]:
@@ -732,7 +728,7 @@ def test_errata_are_those_that_bear_on_what_was_run():
 
 def test_what_errata_name_exists():
     """Modules, keys of experiments and hyper-parameters, and experiments between backticks."""
-    plan = own_plan()
+    plan = plan_of_all()
     errata = [erratum for paper in plan.papers.values() for erratum in paper.errata]
     texts = [f"{erratum.wrong} {erratum.instead}" for erratum in errata]
     named = [part for told in texts for part in told.split("`")[1::2]]
@@ -774,7 +770,7 @@ def test_faults_of_the_papers_file_are_named(case, old, new, match):
 
 
 def test_errata_concern_what_experiments_can_have():
-    plan = own_plan()
+    plan = plan_of_all()
     known = {*algorithm_names(), *plan.catalogue, *STUDIES}
     errata = [erratum for paper in plan.papers.values() for erratum in paper.errata]
     concerns = {subject for erratum in errata for subject in erratum.concerns}

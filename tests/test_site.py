@@ -12,6 +12,7 @@ from docutils.core import publish_doctree
 from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
+from experiment_files import plan_of_all
 from fedatlas.cli import app
 from fedatlas.data.formats import dataset_of
 from fedatlas.errors import FedatlasError
@@ -28,14 +29,12 @@ from fedatlas.pages.repository import (
     taken_from,
     with_table,
 )
-from fedatlas.plan.build import build_plan
 from fedatlas.schema.experiment_files import read_experiments
 from fedatlas.schema.models import read_yaml, validated
 from fedatlas.schema.objectives import objective_classes
 from fedatlas.schema.papers import OURS, PANELS, RAN, load_coverage
 from fedatlas.schema.partitions import OF_CLIENTS, OF_PARTIES, Partition
-from fedatlas.store.experiment import FORMAT
-from fedatlas.store.packed import read_file
+from fedatlas.store.experiment import Experiment
 from verdict_factory import verdict
 
 ROOT = Path(__file__).parent.parent
@@ -50,7 +49,7 @@ from making.papers import sentence_counts  # noqa: E402
 
 @pytest.fixture(scope="module")
 def plan():
-    return build_plan(CONFIG)
+    return plan_of_all()
 
 
 @pytest.fixture(scope="module")
@@ -319,9 +318,8 @@ def test_the_explorer_of_the_site_shows_all_that_is_published(plan, tmp_path):
     folders = [folder for folder in (ROOT / "published").iterdir() if folder.is_dir()]
     published: dict[str, set[str]] = {}
     files = (file for folder in folders for file in folder.glob("*.nc*"))  # some are packed
-    for found in (read_file(file, FORMAT, "an experiment's runs") for file in files):
-        runs = published.setdefault(found.attrs["experiment"], set())
-        runs |= set(found["run"].to_numpy())
+    for found in map(Experiment, files):
+        published.setdefault(found.heading.experiment, set()).update(found.points)
     assert shown == {name: len(runs) for name, runs in published.items()}
     verdicts = [one for folder in folders for one in read_verdicts(folder / "verdicts.csv")]
     assert len(described["claims"]) == len(whole_claims(verdicts))

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiment_files import plan_of_all
 from fedatlas.errors import FedatlasError, RunFailedError
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.plan import jobs
-from fedatlas.plan.build import build_plan
 from fedatlas.schema.runs import Points
 from fedatlas.store.trace import read_trace
 from fedatlas.training import loop
@@ -18,7 +18,7 @@ from fedatlas.training.loop import train
 from fedatlas.training.steps import train_run
 from resuming import without_times
 from small_federations import small, small_shards
-from workflow_copy import EXPERIMENT, ROOT, WorkflowCopy, targets
+from workflow_copy import EXPERIMENT, WorkflowCopy, targets
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_the_specifications_come_back_from_what_a_job_is_told(specs):
 
 @pytest.fixture(scope="module")
 def plan():
-    return build_plan(ROOT / "config")
+    return plan_of_all()
 
 
 def test_every_point_trains_in_one_job_and_short_ones_in_few(plan):

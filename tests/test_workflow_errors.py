@@ -6,7 +6,6 @@ import json
 import re
 import shlex
 import shutil
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,9 @@ from snakemake.cli import get_argument_parser, parse_config
 from snakemake.common.configfile import load_configfile
 from snakemake.utils import update_config
 
+from experiment_files import plan_of_all
 from fedatlas.cli.run import settings_of
 from fedatlas.errors import FedatlasError
-from fedatlas.plan.build import build_plan
 from fedatlas.plan.places import RESULTS
 from fedatlas.plan.results import experiment_files, traces
 from fedatlas.plan.selected import Selected, plan_command, targets
@@ -26,11 +25,6 @@ from workflow_copy import ROOT, WorkflowCopy
 
 SMALL = "config/experiments/demo/small.yaml"
 CLAIMS = "results/experiments/demo-small/claims.csv"
-
-
-@cache
-def whole_plan():
-    return build_plan(ROOT / "config")
 
 
 @pytest.fixture
@@ -95,7 +89,7 @@ def test_a_mirror_that_yaml_takes_for_a_number_is_to_be_a_path(number):
 
 def kinds_of_work(name: str) -> set[tuple[str, ...]]:
     """What rules must make for an experiment: files of its paper, data as it is cut, methods."""
-    plan = whole_plan()
+    plan = plan_of_all()
     paper = plan.experiments[name].paper
     files = [file for file in experiment_files(plan, name) if "/traces/" not in file]
     kinds: set[tuple[str, ...]] = {("file", paper, Path(file).name) for file in files}
@@ -110,7 +104,7 @@ def test_the_graph_of_all_papers_is_whole(workflow):
     """Of as few runs as have every kind of work: other experiments differ in what they name."""
     shutil.copytree(ROOT / "config", workflow.folder / "config", dirs_exist_ok=True)
     # A summary lists what a dry run would make, and formats no command of thousands of jobs.
-    plan = whole_plan()
+    plan = plan_of_all()
     papers: list[str] = []
     had: set[tuple[str, ...]] = set()
     for name in sorted(plan.experiments, key=lambda name: len(list(traces(plan, name)))):
