@@ -84,7 +84,7 @@ class Links:
         bits: of a row, one number or one for each agent, if it travels in fewer than it is stored
         in.
         """
-        row = float(values[0].nbytes) if bits is None else np.asarray(bits) / 8
+        row = self._bytes_of_row(values, bits)
         if np.ndim(row) == 0:
             sent, busiest = self._edges * float(row), self._busiest * float(row)
         else:
@@ -99,10 +99,10 @@ class Links:
         self._counters.sequential_messages += self._takes_time
         self._counters.sequential_bytes += busiest
 
-    def _bytes_of_rows(self, values: Any, bits: Any) -> np.ndarray:
-        """(n,) of each agent's row."""
-        row = float(values[0].nbytes) if bits is None else np.asarray(bits) / 8
-        return np.broadcast_to(row, len(values))
+    @staticmethod
+    def _bytes_of_row(values: Any, bits: Any) -> Any:
+        """One number, or one for each agent."""
+        return float(values[0].nbytes) if bits is None else np.asarray(bits) / 8
 
     def _weigh(self, weights: np.ndarray) -> None:
         self.weights = self._array(weights)

@@ -44,7 +44,8 @@ class _LinksBeside(Links):
     _counters: TimedAgents
 
     def send(self, values: Any, *, bits: Any = None) -> Any:
-        row, count = self._bytes_of_rows(values, bits), self._counters
+        row, count = self._bytes_of_row(values, bits), self._counters
+        row = np.broadcast_to(row, len(values))
         carried = self._linked.sum(0) * row + self._linked @ row
         count._beside = (np.asarray(count._beside or 0.0) + carried).tolist()
         return super().send(values, bits=bits)
@@ -83,7 +84,8 @@ class TimedLinks(Links):
         Agents that are away send nothing, and nobody waits for them.
         """
         count, times = self._counters, self._times
-        number, row = count.sequential_messages, self._bytes_of_rows(values, bits)
+        number = count.sequential_messages
+        row = np.broadcast_to(self._bytes_of_row(values, bits), len(values))
         going = self._linked & (there := self._there(number))
         carried = going.sum(0) * row + going @ row
         self._count(float((going * row).sum()), int(going.sum()), float(carried.max()))
