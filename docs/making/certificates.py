@@ -5,6 +5,7 @@ are those of each method's first case on one made problem, trained when the site
 """
 
 import ast
+import logging
 import sys
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,7 @@ from fedatlas.markdown import code, table, text
 _ROOT = Path(__file__).parents[2]
 _TESTS = _ROOT / "tests"
 sys.path.append(str(_TESTS))
+logging.getLogger("fedatlas").addHandler(logging.NullHandler())  # of steps that no theorem covers
 
 from certificates._cases import CASES, CLIENTS, ELSEWHERE, NETWORK, WITHIN  # noqa: E402
 
@@ -68,12 +70,15 @@ def _link(name: str) -> str:
 
 def told(name: str) -> str:
     """What a method's certificate says: its equations, and where the loop lies."""
+    if name in ELSEWHERE:
+        return f"*Compared* with its paper's loop in `tests/{ELSEWHERE[name]}.py`."
     if name not in CASES:
         return ""
     file = _TESTS / "certificates" / f"{name}.py"
     docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
     equations = dedent(docstring.split("\n\n")[1])
-    return f"```text\n{equations}\n```"
+    file_told = f"`tests/certificates/{name}.py`, within {WITHIN:g}, in {len(CASES[name])} cases"
+    return f"```text\n{equations}\n```\n\n*Certificate*: {file_told}."
 
 
 @cache
