@@ -221,7 +221,7 @@ def flat(trace: Trace) -> np.ndarray:
     return np.array([np.append(theta, w) for theta, w in trace])
 
 
-def assert_same(one: Trace, other: Trace, relative: float = 1e-9) -> None:
+def assert_same(one: Trace, other: Trace, relative: float = 1e-12) -> None:
     ours, theirs = flat(one), flat(other)
     assert ours.shape == theirs.shape
     error = np.linalg.norm(ours - theirs, axis=1) / np.linalg.norm(theirs, axis=1)

@@ -113,7 +113,9 @@ def assert_same(toy: Toy, trace: list[SiloModels], expected: list[Theta]) -> Non
     for models, by_hand in zip(trace, expected, strict=True):
         for found, block in zip(thetas(toy, models), by_hand, strict=True):
             for one, other in zip(found, block, strict=True):
-                np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+                np.testing.assert_allclose(
+                    one, other, rtol=0, atol=1e-12 * (1 + np.linalg.norm(other))
+                )
         moved += float(np.abs(by_hand[0][0] - expected[0][0][0]).max())
     assert moved > 0
 

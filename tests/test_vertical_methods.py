@@ -263,7 +263,7 @@ def replayed(
     )
 
 
-def assert_close(actual: np.ndarray, expected: np.ndarray, tolerance: float = 1e-10) -> None:
+def assert_close(actual: np.ndarray, expected: np.ndarray, tolerance: float = 1e-12) -> None:
     scale = max(1.0, float(np.abs(expected).max()))
     np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * scale)
 
