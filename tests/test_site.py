@@ -13,6 +13,7 @@ from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
 from experiment_files import plan_of_all
+from fedatlas.algorithms import algorithm_names
 from fedatlas.cli import app
 from fedatlas.data.formats import dataset_of
 from fedatlas.errors import FedatlasError
@@ -432,3 +433,23 @@ def test_the_table_of_partitions_has_every_assignment_and_its_examples_are_sound
 def _part(text: str, table: object) -> str:
     """The half of the page that speaks of clients, or of parties."""
     return text.split("## Columns of parties")[table is OF_PARTIES]
+
+
+def test_baselines_are_counted_as_their_table_says():
+    page = (ROOT / "docs" / "baselines.md").read_text("utf-8")
+    rows = [line.split(" | ") for line in page.splitlines() if "[repository]" in line]
+    carried, missing = (
+        [
+            one.strip(" |")
+            for row in rows
+            for one in row[column].split(", ")
+            if one.strip(" |") != "–"
+        ]
+        for column in (2, 3)
+    )
+    names = [re.findall(r"`(\w+)`", one) for one in carried]
+    assert len(rows) == 20 and all(len(name) == 1 for name in names)
+    assert {name[0] for name in names} <= set(algorithm_names())
+    total = len(carried) + len(missing)
+    assert f"**{len(carried)} of {total}, {len(carried) / total:.0%}**".replace("%", " %") in page
+    assert f"of {len(set(missing))} baselines occur in one paper" in page
