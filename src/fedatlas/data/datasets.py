@@ -105,6 +105,9 @@ class Dataset(Model):
     homepage, licence, citation: of its publisher. note: what users should know.
     format: of its raw files, which decides the keys besides these.
     splits: by name, such as train and test.
+    instances: of made data, how many sets differ by their seeds alone, which follow on the declared
+        one. All are in every split, whose `rows` are those of each; a partition's `instances` gives
+        every trial its own.
     task: what labels are: ±1, classes from 0 on, or real numbers.
     classes: their number, of `multiclass`.
     """
@@ -137,6 +140,8 @@ class Dataset(Model):
     normalise: Normalisation | None = None
     scale_labels: Literal["min_max"] | None = None
     splits: dict[Name, Split] = Field(min_length=1)
+    # Left out of specifications without it, so that those stay as they are.
+    instances: int | None = Field(default=None, ge=2, exclude_if=lambda own: own is None)
 
     @abstractmethod
     def read(self, split: str, raw: list[Path]) -> Samples:
@@ -165,6 +170,8 @@ class Dataset(Model):
             raise ValueError("'centre: false' goes with 'standardise: true'")
         if self.scaled_by_train and "train" not in self.splits:
             raise ValueError("statistics to scale by are those of a split named 'train'; add it")
+        if self.instances is not None and not hasattr(getattr(self, self.format, None), "seed"):
+            raise ValueError(f"'instances' differ by their seeds: 'format: {self.format}' has none")
         for name, split in self.splits.items():
             if not FITS[self.files_of_split](split.files):
                 takes = f"'format: {self.format}' takes {self.files_of_split}"
@@ -211,6 +218,16 @@ class Dataset(Model):
     def kept(self) -> tuple[str, ...]:
         """The names of columns that are no features, by which partitions may share rows out."""
         return ()
+
+    def each_instance(self) -> list[Self]:
+        """The data sets of all instances, or this one."""
+        made = getattr(self, self.format, None)
+        return [
+            self.model_copy(
+                update={self.format: made.model_copy(update={"seed": made.seed + number})}
+            )
+            for number in range(self.instances or 0)
+        ] or [self]
 
     @property
     def numeric_columns(self) -> list[int] | None:

@@ -22,8 +22,9 @@ RESULTS = "<results>"
 #: Entry points of installed packages that are projects.
 ENTRY_POINTS = "fedatlas.projects"
 
+_FILES = ("datasets", "papers", "sentences", "suite")
 # Below a project, what makes it one.
-_PARTS = (*CODE, "experiments", "datasets.yaml", "papers.yaml", "sentences.yaml")
+_PARTS = (*CODE, "experiments", *(f"{name}.yaml" for name in _FILES))
 
 
 def repository() -> Path:

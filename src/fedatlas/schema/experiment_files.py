@@ -20,6 +20,7 @@ from fedatlas.schema.config import is_named
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.families import expand
 from fedatlas.schema.models import read_yaml, validated
+from fedatlas.schema.suite import SUITE, SUITE_FILE, load_suite
 
 #: The group of experiments that lie in no folder of their own.
 PROJECT = "project"
@@ -59,17 +60,22 @@ class Head(NamedTuple):
     """A file, and the name of its experiment.
 
     name: has a `*` in place of each part that a family fills in from its lists.
+    suite: the files that declare the suite, of its head alone, which no pattern means but those
+        that begin with its name: nobody who asks for all experiments wants its thousands of runs.
     """
 
     path: Path
     group: str
     name: str
+    suite: tuple[Path, ...] = ()
 
     def may_be(self, pattern: str) -> bool:
         """Whether a name or a glob of names may mean an experiment of the file."""
         if "*" not in self.name:
             return fnmatchcase(self.name, pattern)
         begin = re.split(r"[*?[]", pattern)[0]
+        if self.suite:
+            return begin.startswith(f"{self.group}-")
         if begin == pattern:
             return fnmatchcase(pattern, self.name)
         own = self.name.partition("*")[0]
@@ -82,6 +88,9 @@ def find_heads(*folders: Path) -> list[Head]:
     for file in _files_below(folders):
         group = PROJECT if file.parent in folders else file.parent.name
         heads.append(Head(file, group, f"{group}-{_name_in(file)}"))
+    suite = tuple(file for folder in folders if (file := folder.parent / SUITE_FILE).is_file())
+    if suite:
+        heads.append(Head(suite[0], SUITE, f"{SUITE}-*", suite))
     if not heads:
         where = " and ".join(map(str, folders))
         raise FedatlasError(f"{where}: no experiment is there (expected <group>/<name>.yaml)")
@@ -156,7 +165,13 @@ def read_experiments(*folders: Path, names: Iterable[str] = ("*",)) -> dict[str,
 
 
 def _read_file(head: Head) -> dict[str, Declared]:
-    path, group, _ = head
+    path, group = head.path, head.group
+    if head.suite:
+        suite = load_suite(*head.suite)
+        return {
+            f"{SUITE}-{name}": Declared(f"{path} ({SUITE}-{name})", suite.experiment(name))
+            for name in suite.problems
+        }
     content = read_yaml(path)
     if not isinstance(content, dict):
         raise FedatlasError(f"{path}: must be a mapping of keys to values")

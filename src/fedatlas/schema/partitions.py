@@ -118,8 +118,10 @@ class _ClientPartition(RowsPartition):
             raise FedatlasError(
                 f"suboptimality is measured where all rows count equally: not with {why}"
             )
-        kept = {"samples": self.samples, "test": self.test, "intercept": self.intercept}
-        return VerticalPartition(parties=1, active=1, seed=0, **kept)
+        keys = ("samples", "test", "intercept", "instances")
+        kept = {key: getattr(self, key) for key in keys}
+        seed = self.seed if self.instances else 0
+        return VerticalPartition(parties=1, active=1, seed=seed, **kept)
 
 
 # Clients' sizes vary.
@@ -204,7 +206,8 @@ class HorizontalPartition(_ClientPartition):
     @property
     def plain(self) -> dict[str, Any]:
         """Changes that make it one that needs nothing of the data."""
-        return {"assignment": "consecutive", **dict.fromkeys([*_keys(OF_CLIENTS), "validation"])}
+        keys = [*_keys(OF_CLIENTS), "validation"]
+        return {"assignment": "consecutive", **dict.fromkeys(keys), "instances": False}
 
     @property
     def blocks(self) -> int:
@@ -226,7 +229,8 @@ class HorizontalPartition(_ClientPartition):
     def _is_random(self) -> bool:
         thins = self.binary is not None and self.binary.thins
         drawn = self.assignment not in ("consecutive", "by_column")
-        return drawn or isinstance(self.test, float) or thins or self.validation is not None
+        apart = self.validation is not None or self.instances
+        return drawn or isinstance(self.test, float) or thins or apart
 
     def of_seed(self, seed: int) -> Self:
         return super().of_seed(seed) if self._is_random else self
@@ -343,8 +347,12 @@ class VerticalPartition(RowsPartition):
     def rows_slug(self) -> str:
         """A file-name-safe name of which rows train and which test, and how they are scaled."""
         # Nothing is random about them otherwise: all trials share one name.
-        seed = [f"seed{self.seed}"] if isinstance(self.test, float) else []
+        seed = [f"seed{self.seed}"] if self._draws_rows else []
         return "-".join(seed + self._rows_parts)
+
+    @property
+    def _draws_rows(self) -> bool:
+        return isinstance(self.test, float) or self.instances
 
     @property
     def _rows_parts(self) -> list[str]:
@@ -353,7 +361,7 @@ class VerticalPartition(RowsPartition):
 
     def pooled(self) -> "VerticalPartition":
         """The same rows with one party; the same for all partitions that share a `rows_slug`."""
-        seed = self.seed if isinstance(self.test, float) else 0
+        seed = self.seed if self._draws_rows else 0
         one = {"parties": 1, "active": 1, "label_holders": "first", "assignment": "shuffled"}
         return self.model_copy(update={**one, "seed": seed, **dict.fromkeys(_keys(OF_PARTIES))})
 
@@ -362,7 +370,7 @@ class VerticalPartition(RowsPartition):
         """Changes that make it one that needs nothing of the data."""
         drawn = self.assignment in ("shuffled", "consecutive")
         kept = {} if drawn else {"assignment": "consecutive"}
-        return {**kept, **dict.fromkeys(_keys(OF_PARTIES))}
+        return {**kept, **dict.fromkeys(_keys(OF_PARTIES)), "instances": False}
 
     @property
     def slug(self) -> str:

@@ -9,6 +9,10 @@ from fedatlas.files import text_digest
 from fedatlas.schema.models import Model, find_repeated, in_full
 
 
+#: The column that says of which instance of made data a row is.
+INSTANCE = "instance"
+
+
 def slug_part(prefix: str, number: float | None) -> list[str]:
     """A part of a slug, unless there is no number; repr is exact, so close ones differ."""
     return [] if number is None else [f"{prefix}{number!r}"]
@@ -83,11 +87,14 @@ class RowsPartition(Model):
         name of a split of the data set, or null for nothing. The other rows are for training.
     intercept: adds a last column of ones, for linear models of rows without a shape. The first
         party or silo holds it. Objectives penalise its weight like any other.
+    instances: of made data, whether every trial has an instance of its own: trial s (seed of a run)
+        the one of number s modulo how many there are.
     """
 
     test: int | float | str | None = None
     # Left out of specifications where it is off, so that those without the key stay as they are.
     intercept: bool = Field(default=False, exclude_if=lambda intercept: not intercept)
+    instances: bool = Field(default=False, exclude_if=lambda instances: not instances)
     samples: int | None = Field(default=None, ge=1)
     seed: int | None = Field(default=None, ge=0)
 
@@ -106,10 +113,11 @@ class RowsPartition(Model):
     @property
     def last_parts(self) -> list[str]:
         """The last parts of a slug; `test` ends it, as the name of a split may be anything."""
-        intercept = ["intercept"] if self.intercept else []
+        parts = ["instance"] if self.instances else []
+        parts += ["intercept"] if self.intercept else []
         if isinstance(self.test, str):
-            return [*intercept, f"on-{self.test}"]
-        return intercept + slug_part("test" if isinstance(self.test, float) else "last", self.test)
+            return [*parts, f"on-{self.test}"]
+        return parts + slug_part("test" if isinstance(self.test, float) else "last", self.test)
 
     @property
     def clients_by_silo(self) -> tuple[int, ...]:

@@ -11,18 +11,22 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.scaling import constant_columns
 from fedatlas.data.tables import (
+    KEPT,
     METADATA_KEY,
     PREPARED_KEYS,
     from_table,
     open_parquet,
     read_metadata,
     read_rows,
+    to_array,
+    to_column,
     to_table,
     with_ones,
 )
@@ -30,6 +34,7 @@ from fedatlas.errors import FedatlasError, error_context
 from fedatlas.files import canonical_json, file_digest, write_atomically
 from fedatlas.schema.federation import federation_of
 from fedatlas.schema.partitions import Partition
+from fedatlas.schema.rows import INSTANCE
 
 # Measured on a9a with 3250 clients: statistics and dictionaries cost 20-40 % of the writing and
 # reading time and more bytes than they save in groups of ten rows; zstd sets up a context per
@@ -94,6 +99,9 @@ def write_shards(
     cut = resolve_name(federation_of(spec.kind).sharding)
     constant = constant_columns(metadata.get("standardised"), metadata.get("feature_names"))
     with error_context(prepared):
+        if spec.instances:
+            table = _instance_of(table, spec.seed or 0, metadata)
+            test_table = test_table and _instance_of(test_table, spec.seed or 0, metadata)
         if spec.intercept:
             table, test_table, metadata = _with_intercept(table, test_table, metadata)
         cuts = cut(spec, table, test_table, metadata)
@@ -116,6 +124,16 @@ def _read_prepared(prepared: Path) -> tuple[pa.Table, dict[str, Any]]:
         metadata = read_metadata(file, prepared, PREPARED_KEYS)
         # One chunk per column: taking rows from a chunked list column joins the chunks each time.
         return read_rows(file).combine_chunks(), metadata
+
+
+def _instance_of(table: pa.Table, seed: int, metadata: dict[str, Any]) -> pa.Table:
+    """The rows of a trial's instance; FedatlasError where the data set has none."""
+    if INSTANCE not in metadata.get("kept", ()):
+        raise FedatlasError(
+            f"partition: instances: data set {metadata['dataset']} is declared with none; remove it"
+        )
+    numbers = to_array(table[KEPT + INSTANCE])
+    return table.take(to_column(np.flatnonzero(numbers == seed % (numbers.max() + 1))))
 
 
 def _with_intercept(

@@ -11,11 +11,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
+
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.datasets import Dataset
 from fedatlas.errors import FedatlasError
 from fedatlas.extensions import import_extension
 from fedatlas.schema.models import validated
+from fedatlas.schema.rows import INSTANCE
 
 
 @cache
@@ -56,11 +59,27 @@ def read_raw(dataset: Dataset, split: str, raw: list[Path]) -> Samples:
     where = f"data set '{dataset.name}', split '{split}'"
     if len(raw) != len(declared.files):
         raise FedatlasError(f"{where}: expected {len(declared.files)} raw files, got {len(raw)}")
-    samples = dataset.read(split, raw)
-    if declared.rows not in (None, len(samples)):
-        raise FedatlasError(
-            f"{where}: expected {declared.rows} rows, found {len(samples)} in "
-            f"{', '.join(map(str, raw)) or 'the bundled data'}; the file may be cut short"
-        )
-    dataset.check_classes(samples.label, ", ".join(map(str, raw)) or where)
-    return samples
+    read = [one.read(split, raw) for one in dataset.each_instance()]
+    for samples in read:
+        if declared.rows not in (None, len(samples)):
+            raise FedatlasError(
+                f"{where}: expected {declared.rows} rows, found {len(samples)} in "
+                f"{', '.join(map(str, raw)) or 'the bundled data'}; the file may be cut short"
+            )
+        dataset.check_classes(samples.label, ", ".join(map(str, raw)) or where)
+    return read[0] if dataset.instances is None else _together(read)
+
+
+def _together(instances: list[Samples]) -> Samples:
+    """All rows, instance by instance, with the column that says whose a row is."""
+    from scipy import sparse
+
+    features: Any = [samples.features for samples in instances]
+    joined = sparse.csr_array(sparse.vstack(features)) if instances[0].is_sparse else None
+    kept = {name: [x for one in instances for x in one.kept[name]] for name in instances[0].kept}
+    numbers = np.repeat(np.arange(len(instances)), [len(samples) for samples in instances])
+    return Samples.numbered(
+        np.concatenate([samples.label for samples in instances]),
+        np.concatenate(features) if joined is None else joined,
+        kept | {INSTANCE: numbers.tolist()},
+    )

@@ -27,6 +27,8 @@ class Quadratics(Model):
     hessian_dissimilarity: δ, the largest ‖A_i − A‖, A being their mean.
     gradient_dissimilarity: ζ at the optimum, 1/N Σ_i ‖∇f_i(x*)‖² = ζ².
     distance: ‖x*‖; runs start at 0.
+    flat: in so many directions, drawn at random, no f_i has a slope; in the others all is as above.
+        f then satisfies the Polyak–Łojasiewicz condition with μ, and is not strongly convex.
     seed: of all.
     """
 
@@ -37,6 +39,8 @@ class Quadratics(Model):
     hessian_dissimilarity: NonNegativeFloat = 0.0
     gradient_dissimilarity: NonNegativeFloat = 0.0
     distance: PositiveFloat = 1.0
+    # Left out of specifications without it, so that those stay as they are.
+    flat: int = Field(default=0, ge=0, exclude_if=lambda own: not own)
 
     @model_validator(mode="after")
     def _constants_are_possible(self) -> Self:
@@ -71,8 +75,10 @@ class QuadraticsDataset(Dataset):
         if self.standardise or self.scale_labels is not None:
             raise ValueError("quadratics are not scaled: their constants would not be the declared")
         fewest = 3 if made.hessian_dissimilarity else 2 if made.smoothness > made.convexity else 1
-        if self.features < fewest:
-            raise ValueError(f"'features' must be at least {fewest}, for L, μ and δ to differ")
+        if self.features - made.flat < fewest:
+            raise ValueError(
+                f"'features' must be at least {fewest + made.flat}, for L, μ and δ to differ"
+            )
         return self
 
     @property
@@ -93,6 +99,8 @@ class Functions(NamedTuple):
 
 def make_functions(made: Quadratics, features: int) -> Functions:
     """The functions, of d = features numbers; b_i = A_i x* − ∇f_i(x*)."""
+    if made.flat:
+        return _flattened(made, features)
     random, d = named_stream(made.seed, "quadratics"), features
     direction = random.standard_normal(d)
     optimum = made.distance * direction / np.linalg.norm(direction)
@@ -113,6 +121,15 @@ def make_functions(made: Quadratics, features: int) -> Functions:
     return Functions(hessians, gradients * bool(made.gradient_dissimilarity), optimum)
 
 
+def _flattened(made: Quadratics, features: int) -> Functions:
+    """The functions of d − flat numbers in as many directions drawn at random; x* lies in these."""
+    inner = make_functions(made.model_copy(update={"flat": 0}), features - made.flat)
+    random = named_stream(made.seed, "directions")
+    basis = np.linalg.qr(random.standard_normal((features, features)))[0][:, made.flat :]
+    hessians, gradients, optimum = inner
+    return Functions(basis @ hessians @ basis.T, gradients @ basis.T, basis @ optimum)
+
+
 def _centred(numbers: np.ndarray) -> np.ndarray:
     """Of mean 0 over clients, the first axis."""
     return np.asarray(numbers - numbers.mean(axis=0))
@@ -122,10 +139,14 @@ def rows_of(functions: Functions) -> Samples:
     """d rows of each client, whose mean of (aᵀx − y)² is its function, up to a constant."""
     clients, d, _ = functions.hessians.shape
     eigenvalues, vectors = np.linalg.eigh(functions.hessians)
+    # Rounding leaves about 1e-16 L of what is 0 in a flat direction.
+    steep = eigenvalues > 1e-12 * eigenvalues.max()
+    eigenvalues = np.where(steep, eigenvalues, 0.0)
     scale = np.sqrt(d / 2 * eigenvalues)[:, :, None]
     rows = scale * vectors.transpose(0, 2, 1)  # a_ij = √(dλ_j/2) v_j
     # Residuals r at x* with 2/d Σ_j r_j a_j = ∇f_i(x*).
-    residuals = d / 2 * (vectors.transpose(0, 2, 1) @ functions.gradients[:, :, None]) / scale
+    slopes = vectors.transpose(0, 2, 1) @ functions.gradients[:, :, None]
+    residuals = d / 2 * np.divide(slopes, scale, where=scale > 0, out=np.zeros_like(slopes))
     labels = rows @ functions.optimum - residuals[:, :, 0]
     owners = np.repeat(np.arange(clients), d).tolist()
     return Samples.numbered(labels.ravel(), rows.reshape(-1, d), {COLUMN: owners})

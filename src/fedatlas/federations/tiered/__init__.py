@@ -56,7 +56,7 @@ class Tiered(Federation):
     @classmethod
     def tiny(cls, partition: Any, hyper_parameters: Mapping[str, Any], sizes: Sizes) -> Tiny:
         """With all samples, and two columns for each silo."""
-        changes = {"samples": None, "test": None, "binary": None, "seed": 0}
+        changes = {"samples": None, "test": None, "binary": None, "seed": 0, "instances": False}
         found = sizes()
         return Tiny(changes, len(found), int(found.sum()), 2 * partition.silos, partition.cut)
 
