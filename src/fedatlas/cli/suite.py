@@ -1,0 +1,177 @@
+"""Commands: the suite's problems and methods, and methods on them."""
+
+import logging
+import os
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedatlas.errors import FedatlasError, similar
+from fedatlas.extensions import projects
+from fedatlas.plain_text import say
+from fedatlas.plan.places import catalogue_files, files_named, shipped_configuration
+from fedatlas.schema.config import is_named
+from fedatlas.schema.suite import SUITE, SUITE_FILE, Suite, load_suite
+
+#: Where results of the suite lie, apart from those of workflows, by which these would be made anew.
+RESULTS = Path("results", SUITE)
+#: Seconds until a process has loaded and compiled what training needs.
+START_SECONDS = 20
+
+app = typer.Typer(no_args_is_help=True, help="Methods on the problems of the suite.")
+
+Problems = Annotated[
+    list[str] | None,
+    typer.Option("--problems", help="Names or globs of problems, or of groups; by default all."),
+]
+
+
+def _suite() -> Suite:
+    return load_suite(*_files())
+
+
+def _files() -> list[Path]:
+    return files_named(SUITE_FILE, shipped_configuration(), projects())
+
+
+@app.command("list")
+def list_problems(problems: Problems = None) -> None:
+    """List problems with their constants, groups and methods, and methods with their tries."""
+    suite = _suite()
+    for name in _named(suite, problems):
+        own = suite.problems[name]
+        constants = {"smoothness": own.smoothness, **own.constants}
+        told = ", ".join(f"{key} {value:g}" for key, value in constants.items())
+        say(f"{name}: {own.title}")
+        say(f"  {', '.join(own.groups)}; {told}; {own.rounds} rounds")
+        say(f"  takes {', '.join(suite.methods_of(name))}")
+    tries = {name: method.tries for name, method in suite.every_method.items()}
+    say(f"tries: {', '.join(f'{name} {number}' for name, number in tries.items())}")
+
+
+@app.command("run")
+def run_methods(
+    methods: Annotated[
+        list[str] | None, typer.Argument(help="Methods of the suite; by default all.")
+    ] = None,
+    problems: Problems = None,
+    smoke: Annotated[bool, typer.Option("--smoke", help="Only on the smoke problems.")] = False,
+    cores: Annotated[int, typer.Option(min=1, help="How many cores to use.")] = 2,
+    results: Annotated[Path, typer.Option(help="Folder of the suite's results.")] = RESULTS,
+) -> None:
+    """Train methods on the problems of their federation, with the tries that are declared.
+
+    Seeds that have results are not trained again. What other methods have there stays.
+    """
+    suite = _suite()
+    names = _named(suite, list(suite.smoke) if smoke else problems)
+    jobs = [(name, own) for name in names if (own := _of_problem(suite, name, methods or []))]
+    if not jobs:
+        raise FedatlasError("none of the problems takes one of the methods: fedatlas suite list")
+    seconds = {name: sum(_seconds(suite, name, own)) for name, own in jobs}
+    about = sum(seconds.values()) / min(cores, len(jobs)) + START_SECONDS
+    trained = {method for _, own in jobs for method in own}
+    tries = sum(suite.every_method[method].tries for _, own in jobs for method in own)
+    instances = len(suite.instances) + len(suite.tuning_instances)
+    say(
+        f"{len(jobs)} problems, {len(trained)} method{'s' * (len(trained) > 1)}, {tries} tries on "
+        f"{instances} instances each: about {max(about / 60, 0.5):.1f} minutes on {cores} cores"
+    )
+    # As jobs of the workflow, whose numbers these are: see `fedatlas.cli.main`.
+    os.environ |= {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
+    started = time.monotonic()
+    jobs.sort(key=lambda job: -seconds[job[0]])  # the longest first
+    with ProcessPoolExecutor(min(cores, len(jobs)), mp_context=get_context("spawn")) as pool:
+        waiting = {pool.submit(train_problem, name, own, results): name for name, own in jobs}
+        try:
+            for number, done in enumerate(as_completed(waiting), 1):
+                took = done.result()
+                at = time.monotonic() - started
+                say(f"{number} of {len(jobs)}: {waiting[done]}, {took:.0f} s ({at:.0f} s in all)")
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    say(f"Traces lie in {results / 'experiments'}")
+
+
+def _named(suite: Suite, patterns: Sequence[str] | None) -> list[str]:
+    """The problems that names, groups or globs mean; FedatlasError for one that means none."""
+    chosen = []
+    for pattern in patterns or ["*"]:
+        found = [
+            name
+            for name, problem in suite.problems.items()
+            if any(is_named(each, [pattern]) for each in (name, *problem.groups))
+        ]
+        if not found:
+            groups = {group for problem in suite.problems.values() for group in problem.groups}
+            known = [*suite.problems, *sorted(groups)]
+            raise FedatlasError(
+                f"'{pattern}' is no problem and no group of the suite{similar(pattern, known)}; "
+                "'fedatlas suite list' names all"
+            )
+        chosen += found
+    return list(dict.fromkeys(chosen))
+
+
+def _of_problem(suite: Suite, problem: str, methods: Sequence[str]) -> list[str]:
+    """Which of the methods, by default of all, a problem takes."""
+    for name in methods:
+        if name not in suite.every_method:
+            file = _files()[-1].with_name(SUITE_FILE)
+            raise FedatlasError(
+                f"the suite has no method '{name}'{similar(name, suite.every_method)}: declare its "
+                f"tries, in {file.name} of your project: methods: {{clients: {{{name}: "
+                "{hyper_parameters: {clients_per_round: $participants}, "
+                "grid: {step_size: [0.1/L, 1/L]}}}}; tables of methods are "
+                f"{', '.join(suite.methods)}"
+            )
+    return [name for name in suite.methods_of(problem) if not methods or name in methods]
+
+
+def _seconds(suite: Suite, problem: str, methods: Sequence[str]) -> list[float]:
+    each = suite.problems[problem].point_seconds
+    return [each * suite.every_method[method].tries for method in methods]
+
+
+def train_problem(problem: str, methods: Sequence[str], results: Path) -> float:
+    """Make a problem's data, train methods on it and choose their tries; seconds that it took.
+
+    These are the steps of the workflow, one after the other in this process.
+    """
+    from fedatlas.data.catalogue import load_catalogue
+    from fedatlas.evaluation.selection import select_points
+    from fedatlas.plan.build import plan_of
+    from fedatlas.plan.results import selection_spec
+    from fedatlas.schema.experiments import Experiment
+    from fedatlas.schema.models import validated
+    from fedatlas.schema.runs import Points, Selection
+    from fedatlas.training.steps import train_run
+
+    started = time.monotonic()
+    logging.getLogger().setLevel(logging.WARNING)
+    suite, name = _suite(), f"{SUITE}-{problem}"
+    where = f"{' and '.join(map(str, _files()))}: problem '{problem}'"
+    content = suite.experiment(problem, methods)
+    context = {"where": where, "inherited": {}}
+    plan = plan_of(
+        {name: validated(Experiment, content, where, context)}, load_catalogue(*catalogue_files())
+    )
+    _make_data(plan, results)
+    specs = plan.runs_of(name)
+    train_run(Points.of(specs), results, device="cpu", seeds=results / "seeds")
+    folder = results / "experiments" / name
+    told = selection_spec(plan, name)
+    traces = sorted((folder / "traces").glob("*/*.nc"))  # other methods', too
+    titles = plan_titles(suite, problem)
+    select_points(
+        traces=traces, tuning=[], selection=Selection.model_validate(told["selection"]), tuned={},
+        heading=told["heading"], titles=titles, output=folder / "selection.json",
+        joined=folder / "traces.nc",
+    )  # fmt: skip
+    return time.monotonic() - started
