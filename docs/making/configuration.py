@@ -15,6 +15,7 @@ from fedatlas.schema.config import WorkflowConfig
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.models import Model
 from fedatlas.schema.papers import Covered, Paper, Sentence
+from fedatlas.schema.suite import Suite
 from making.described import described, models_in
 from making.schemas import classes_of_claims, kinds_of_figures, words_of_kind
 
@@ -33,6 +34,7 @@ _PARTS = (
         "`config/datasets.yaml`; the key `format` decides the others",
         formats().values(),
     ),
+    ("The suite", "`config/suite.yaml`, and `suite.yaml` of a project", [Suite]),
     (
         "Papers, sentences, coverage",
         "`config/papers.yaml`, `config/sentences.yaml`, `config/coverage.yaml`",
@@ -43,7 +45,7 @@ _OPENING = """
 Every key of the files in `config/`, made from the models that validate them. JSON schemas for
 editors and other programs lie in `docs/schemas/`: [experiment](../schemas/experiment.json),
 [config](../schemas/config.json), [datasets](../schemas/datasets.json),
-[papers](../schemas/papers.json), [sentences](../schemas/sentences.json),
+[suite](../schemas/suite.json), [papers](../schemas/papers.json), [sentences](../schemas/sentences.json),
 [coverage](../schemas/coverage.json). An experiment's is of the
 experiment once its lists are filled in, as `fedatlas spec <experiment>` prints it.
 [Adding an experiment](../adding/experiment.md) shows how the keys are used.

@@ -18,6 +18,7 @@ from fedatlas.schema.figures import Figure
 from fedatlas.schema.models import Model
 from fedatlas.schema.objectives import objective_classes
 from fedatlas.schema.papers import Covered, Paper, Sentence
+from fedatlas.schema.suite import Suite
 from making.described import described, models_in, parted
 
 FOLDER = Path(__file__).parents[1] / "schemas"
@@ -82,6 +83,7 @@ def schemas() -> dict[str, dict[str, Any]]:
         "experiment": experiment,
         "config": _whole("config/config.yaml and --config.", WorkflowConfig),
         "datasets": datasets | _mapping({"oneOf": [{"$ref": entry} for entry in entries]}),
+        "suite": _whole("config/suite.yaml: problems and methods of the suite.", Suite),
         "papers": _whole("config/papers.yaml: papers by key.", None, [Paper])
         | _mapping({"$ref": "#/$defs/Paper"}),
         "sentences": _whole("config/sentences.yaml: sentences by paper.", None, [Sentence])

@@ -138,8 +138,8 @@ def planned(data: str | Rows | Mapping[str, Rows], where: str, **declared: Any) 
 
 
 def share_out(plan: Plan, folder: Path, results: Path) -> dict[str, list[Path]]:
-    """Write the shards of the plan's one run below the folder; files by slug of a partition."""
-    (spec,) = plan.runs.values()
+    """Write the shards of a plan of one experiment below the folder; files by partition's slug."""
+    spec = next(iter(plan.runs.values()))
     return {
         slug: _sharded(
             plan.catalogue[spec.dataset], spec.split, partition, folder / slug, folder, results
@@ -148,13 +148,25 @@ def share_out(plan: Plan, folder: Path, results: Path) -> dict[str, list[Path]]:
     }
 
 
+def find_optima(plan: Plan, files: Mapping[str, list[Path]], folder: Path) -> None:
+    """Find each f* that runs of the plan are measured against; files: as of `share_out`."""
+    from fedatlas.training.solver import find_optimum
+
+    for spec in plan.runs.values():
+        for seed in spec.seeds:
+            optimum = spec.optimum_file(folder, seed)
+            if optimum is not None and not optimum.exists():
+                optimum.parent.mkdir(parents=True, exist_ok=True)
+                _, rows = spec.optimum_rows(seed)
+                find_optimum(files[rows.slug], plan.objectives[spec.objective.slug], optimum)
+
+
 def _trained(
     plan: Plan, folder: Path, results: Path, device: str, *, rehearsed: bool
 ) -> xr.Dataset:
     """The trace of the plan's one run, by the workflow's own steps."""
     from fedatlas.training.loop import train as train_seeds
     from fedatlas.training.rehearsal import rehearse
-    from fedatlas.training.solver import find_optimum
     from fedatlas.training.steps import naming_run
 
     if any(spec.optimum for spec in plan.runs.values()):
@@ -165,12 +177,7 @@ def _trained(
     files = share_out(plan, shards, results)
     plain = isinstance(spec.objective, LinearObjective) and not spec.objective.min_max
     with _threads_of_a_job(of_torch=device != "cpu" or not plain), naming_run(spec.name, device):
-        for seed in spec.seeds:
-            optimum = spec.optimum_file(folder / "optima", seed)
-            if optimum is not None and not optimum.exists():
-                optimum.parent.mkdir(parents=True, exist_ok=True)
-                _, rows = spec.optimum_rows(seed)
-                find_optimum(files[rows.slug], plan.objectives[spec.objective.slug], optimum)
+        find_optima(plan, files, folder / "optima")
         if rehearsed:
             rehearse(spec, shards)
         optima = folder / "optima" if spec.optimum else None

@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 
 from fedatlas import __version__
-from fedatlas.cli import conform, looking, model, new, published, run, step
+from fedatlas.cli import conform, looking, model, new, published, run, step, suite
 from fedatlas.errors import FedatlasError, RunFailedError, first_line, shortage_in
 from fedatlas.extensions import describe_place, open_projects
 from fedatlas.plain_text import printable, say
@@ -37,6 +37,7 @@ for panel, commands in WANTED.items():
     for command in commands:
         named = "list" if command is looking.list_experiments else None
         app.command(named, rich_help_panel=panel)(command)
+app.add_typer(suite.app, name="suite", rich_help_panel="Run")
 app.command(rich_help_panel="Within", epilog=step.TABLE)(step.step)
 
 #: New objects after which Python collects garbage; its default is 700. Loading modules leaves

@@ -7,15 +7,20 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
 
+from fedatlas.data.catalogue import load_catalogue
 from fedatlas.errors import FedatlasError, similar
 from fedatlas.extensions import projects
 from fedatlas.plain_text import say
+from fedatlas.plan.build import Plan, plan_of
 from fedatlas.plan.places import catalogue_files, files_named, shipped_configuration
 from fedatlas.schema.config import is_named
+from fedatlas.schema.experiments import Experiment
+from fedatlas.schema.models import validated
 from fedatlas.schema.suite import SUITE, SUITE_FILE, Suite, load_suite
 
 #: Where results of the suite lie, apart from those of workflows, by which these would be made anew.
@@ -142,36 +147,47 @@ def _seconds(suite: Suite, problem: str, methods: Sequence[str]) -> list[float]:
 def train_problem(problem: str, methods: Sequence[str], results: Path) -> float:
     """Make a problem's data, train methods on it and choose their tries; seconds that it took.
 
-    These are the steps of the workflow, one after the other in this process.
+    These are the steps of the workflow, one after the other in this process. Data are made anew,
+    which takes less than a second; seeds that have results are not trained again.
     """
-    from fedatlas.data.catalogue import load_catalogue
     from fedatlas.evaluation.selection import select_points
-    from fedatlas.plan.build import plan_of
+    from fedatlas.notebook import find_optima, share_out
     from fedatlas.plan.results import selection_spec
-    from fedatlas.schema.experiments import Experiment
-    from fedatlas.schema.models import validated
     from fedatlas.schema.runs import Points, Selection
     from fedatlas.training.steps import train_run
 
     started = time.monotonic()
-    logging.getLogger().setLevel(logging.WARNING)
-    suite, name = _suite(), f"{SUITE}-{problem}"
-    where = f"{' and '.join(map(str, _files()))}: problem '{problem}'"
-    content = suite.experiment(problem, methods)
-    context = {"where": where, "inherited": {}}
-    plan = plan_of(
-        {name: validated(Experiment, content, where, context)}, load_catalogue(*catalogue_files())
-    )
-    _make_data(plan, results)
-    specs = plan.runs_of(name)
-    train_run(Points.of(specs), results, device="cpu", seeds=results / "seeds")
-    folder = results / "experiments" / name
+    logging.getLogger().setLevel(logging.ERROR)  # that a step is too large is no news of tries
+    name = f"{SUITE}-{problem}"
+    folder = results.absolute() / "experiments" / name
+    suite = _suite()
+    there = {trace.name for trace in (folder / "traces").glob("*")} & {*suite.methods_of(problem)}
+    plan = _plan(suite, problem, [*methods, *sorted(there)])
+    specs = [spec for spec in plan.runs_of(name) if spec.run in methods]
+    with TemporaryDirectory() as temporary:
+        place = Path(temporary)
+        data = Path(specs[0].dataset, specs[0].split)
+        files = share_out(plan, place / "shards" / data, Path("results"))
+        find_optima(plan, files, place / "optima" / data)
+        folder.mkdir(parents=True, exist_ok=True)
+        (place / "experiments").symlink_to(folder.parent)
+        (results / "rehearsals").mkdir(exist_ok=True)
+        (place / "rehearsals").symlink_to((results / "rehearsals").absolute())
+        train_run(Points.of(specs), place, device="cpu", seeds=results / "seeds")
     told = selection_spec(plan, name)
-    traces = sorted((folder / "traces").glob("*/*.nc"))  # other methods', too
-    titles = plan_titles(suite, problem)
+    traces = [spec.trace_file(results) for spec in plan.runs_of(name)]
     select_points(
-        traces=traces, tuning=[], selection=Selection.model_validate(told["selection"]), tuned={},
-        heading=told["heading"], titles=titles, output=folder / "selection.json",
-        joined=folder / "traces.nc",
+        traces=[trace for trace in traces if trace.is_file()], tuning=[], tuned={},
+        selection=Selection.model_validate(told["selection"]), heading=told["heading"],
+        titles=told["titles"], output=folder / "selection.json", joined=folder / "traces.nc",
     )  # fmt: skip
     return time.monotonic() - started
+
+
+def _plan(suite: Suite, problem: str, methods: Sequence[str]) -> Plan:
+    """The plan of a problem with these methods."""
+    name = f"{SUITE}-{problem}"
+    where = f"{' and '.join(map(str, _files()))}: problem '{problem}'"
+    content = suite.experiment(problem, methods)
+    experiment = validated(Experiment, content, where, {"where": where, "inherited": {}})
+    return plan_of({name: experiment}, load_catalogue(*catalogue_files()))

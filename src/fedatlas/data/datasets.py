@@ -221,7 +221,7 @@ class Dataset(Model):
 
     def each_instance(self) -> list[Self]:
         """The data sets of all instances, or this one."""
-        made = getattr(self, self.format, None)
+        made: Any = getattr(self, self.format, None)
         return [
             self.model_copy(
                 update={self.format: made.model_copy(update={"seed": made.seed + number})}

@@ -8,7 +8,6 @@ from pydantic import Field, field_validator
 from fedatlas.files import text_digest
 from fedatlas.schema.models import Model, find_repeated, in_full
 
-
 #: The column that says of which instance of made data a row is.
 INSTANCE = "instance"
 

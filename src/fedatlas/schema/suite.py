@@ -37,8 +37,8 @@ class SuiteMethod(Model):
 
     algorithm: str | None = None
     title: str | None = None
-    hyper_parameters: dict[str, Any] = {}
-    grid: dict[str, list[Any]] = {}
+    hyper_parameters: dict[str, Any] = Field(default={})
+    grid: dict[str, list[Any]] = Field(default={})
     rounds_factor: PositiveInt = 1
     trackers: bool = False
 
@@ -80,8 +80,8 @@ class SuiteProblem(Model):
     record_every: PositiveInt | dict[NonNegativeInt, PositiveInt]
     measurement: str = "suboptimality"
     smoothness: PositiveFloat
-    constants: dict[str, float] = {}
-    values: dict[str, Any] = {}
+    constants: dict[str, float] = Field(default={})
+    values: dict[str, Any] = Field(default={})
     targets: tuple[PositiveFloat, ...] = ()
     point_seconds: PositiveFloat = 1.0
 
@@ -101,7 +101,7 @@ class Suite(Model):
     instances: tuple[NonNegativeInt, ...] = Field(min_length=1)
     tuning_instances: tuple[NonNegativeInt, ...] = Field(min_length=1)
     targets: tuple[PositiveFloat, ...] = Field(min_length=1)
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = Field(default={})
     smoke: tuple[str, ...] = ()
     methods: dict[str, dict[str, SuiteMethod]]
     problems: dict[str, SuiteProblem] = Field(min_length=1)
@@ -210,7 +210,7 @@ def load_suite(*files: Path) -> Suite:
 
     Files after the first state `problems` and `methods` alone. FedatlasError names file and key.
     """
-    whole: dict[str, Any] = {}
+    whole: dict[str, Any] = Field(default={})
     for file in files:
         content = read_yaml(file)
         if not isinstance(content, dict):
