@@ -268,7 +268,7 @@ def test_synthetic_sets_say_what_they_are():
     assert made
     for one in made:
         assert one.title.startswith("Synthetic") and one.note.startswith("Synthetic")
-        assert one.name.startswith(("standin-", "synthetic-"))
+        assert one.name.startswith(("standin-", "synthetic-", "suite-"))
 
 
 def test_images_are_normalised_by_channel():

@@ -211,7 +211,7 @@ WRONG = {
         ({"cut": {"widht": 2}}, "key 'cut': there is no axis 'widht'; axes are columns, time"),
         ({"samples": 3}, "samples: 3, fewer than the 4 that clients need"),
         ({"test": 2.0}, "key 'test', value 2.0: must be a share"),
-        ({"active": 1}, "unknown key 'active'; allowed keys: binary, clients, cut, intercept"),
+        ({"active": 1}, "unknown key 'active'; allowed keys: binary, clients, cut, instances"),
     ],
 }  # fmt: skip
 SOUND = {

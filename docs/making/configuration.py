@@ -45,9 +45,9 @@ _OPENING = """
 Every key of the files in `config/`, made from the models that validate them. JSON schemas for
 editors and other programs lie in `docs/schemas/`: [experiment](../schemas/experiment.json),
 [config](../schemas/config.json), [datasets](../schemas/datasets.json),
-[suite](../schemas/suite.json), [papers](../schemas/papers.json), [sentences](../schemas/sentences.json),
-[coverage](../schemas/coverage.json). An experiment's is of the
-experiment once its lists are filled in, as `fedatlas spec <experiment>` prints it.
+[suite](../schemas/suite.json), [papers](../schemas/papers.json),
+[sentences](../schemas/sentences.json), [coverage](../schemas/coverage.json). An experiment's is
+of the experiment once its lists are filled in, as `fedatlas spec <experiment>` prints it.
 [Adding an experiment](../adding/experiment.md) shows how the keys are used.
 """
 

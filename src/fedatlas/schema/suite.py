@@ -210,7 +210,7 @@ def load_suite(*files: Path) -> Suite:
 
     Files after the first state `problems` and `methods` alone. FedatlasError names file and key.
     """
-    whole: dict[str, Any] = Field(default={})
+    whole: dict[str, Any] = {}
     for file in files:
         content = read_yaml(file)
         if not isinstance(content, dict):
