@@ -83,7 +83,7 @@ class SuiteProblem(Model):
     constants: dict[str, float] = Field(default={})
     values: dict[str, Any] = Field(default={})
     targets: tuple[PositiveFloat, ...] = ()
-    point_seconds: PositiveFloat = 1.0
+    point_seconds: PositiveFloat = 0.6
 
 
 class Suite(Model):
