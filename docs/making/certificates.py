@@ -35,32 +35,30 @@ A certificate is a plain loop in float64, a client and a step at a time, written
 someone who had not seen the method's file. The package draws; the loop is given what was drawn.
 Both sides agree in every round within {WITHIN:g} of the iterate's norm: on clients with unequally
 many samples, with all or some of them, with minibatches and every option, on compiled loops, on
-tensors and on networks. [An implementation of your own](../conform.md) is checked likewise. Methods
-whose rounds go by parties, silos or stages have loops of another form, in the test that is
-named.
+tensors and on networks. [An implementation of your own](../conform.md) is checked likewise.
+Certificates lie in `tests/certificates`. Methods whose rounds go by parties, silos or stages have
+loops of another form, in the test of `tests` that is named.
 
 Costs and curves are of one small problem, logistic regression with {CLIENTS} clients of
 {_ROWS // CLIENTS} samples and d = {_FEATURES}, at the hyper-parameters of the first case, which are
-not tuned: floats sent in a round, up and down or along edges, in units of d; gradients of single
-samples; f − f\\* over {_ROUNDS} rounds, or the method's horizon, in a frame {_DECADES} decades
-high.
+not tuned: floats sent in a round, up (on graphs: along edges) and down, in units of d; gradients of
+single samples; f − f\\* over {_ROUNDS} rounds, or the method's horizon, in a frame {_DECADES}
+decades high.
 """
 
 
 def section() -> str:
     """The table of all methods and their certificates."""
-    heads = ("method", "certificate", "cases", "floats a round", "gradients", "f − f\\*")
+    heads = ("method", "certificate", "cases", "up, d", "down, d", "gradients", "f − f\\*")
     return f"{_OPENING.strip()}\n\n{table(heads, [*_rows()])}"
 
 
 def _rows() -> list[list[str]]:
     found = []
     for name, cases in CASES.items():
-        sent, gradients, curve = _trained(name)
-        file = f"tests/certificates/{name}.py"
-        found.append([_link(name), code(file), str(len(cases)), sent, gradients, curve])
+        found.append([_link(name), code(f"{name}.py"), str(len(cases)), *_trained(name)])
     for name, test in ELSEWHERE.items():
-        found.append([_link(name), code(f"tests/{test}.py"), "–", "–", "–", "–"])
+        found.append([_link(name), code(f"{test}.py"), *["–"] * 5])
     return found
 
 
@@ -89,8 +87,8 @@ def _problem() -> tuple[np.ndarray, np.ndarray]:
     return features, random.choice([-1.0, 1.0], _ROWS)
 
 
-def _trained(name: str) -> tuple[str, str, str]:
-    """Floats and gradients of a round, and the curve."""
+def _trained(name: str) -> tuple[str, str, str, str]:
+    """Floats up (or along edges) and down in a round, its gradients, and the curve."""
     kind = algorithm_class(name).federation
     objective: dict[str, Any] = {"name": "logistic_l2", "weight": 0.1}
     if name == "pooled":  # which knows of no clients
@@ -110,10 +108,10 @@ def _trained(name: str) -> tuple[str, str, str]:
         for cost in ("bytes_up", "bytes_down", "bytes_sent", "gradient_evaluations")
         if cost in trace.coords
     }
-    floats = {cost: f"{per_round[cost] / (8 * _FEATURES):.3g} d" for cost in per_round}
-    sent = " up, ".join(floats[cost] for cost in ("bytes_up", "bytes_down") if cost in floats)
-    sent = f"{sent} down" if sent else floats["bytes_sent"]
-    return sent, f"{per_round['gradient_evaluations']:.4g}", _curve(trace.suboptimality[0].values)
+    floats = {cost: f"{per_round[cost] / (8 * _FEATURES):.3g}" for cost in per_round}
+    up, down = floats.get("bytes_up") or floats["bytes_sent"], floats.get("bytes_down", "–")
+    gradients = f"{per_round['gradient_evaluations']:.4g}"
+    return up, down, gradients, _curve(trace.suboptimality[0].values)
 
 
 def _curve(values: np.ndarray) -> str:
