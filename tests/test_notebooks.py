@@ -14,7 +14,7 @@ from atlas_factory import small_atlas
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.levels import cost_axis
 
-STORE = ("comparison", "compared", "views", "plotting", "atlas")
+STORE = ("comparison", "compared", "views", "plotting", "profiling", "atlas")
 MODULES = (*(f"store.{name}" for name in STORE), "notebook")
 OFFERED = [name for name in fedatlas.__all__ if name != "__version__"]
 

@@ -1,8 +1,9 @@
 """fedatlas: an atlas of convergence for federated and distributed optimisation.
 
 `open_atlas` opens the file that the workflow joins all traces in; `Atlas.sel` gives a run's trace.
-`compare` and `interpolate` put all runs on common axes, `along` the seeds of one; `plot` draws what
-figures draw. `train` trains one run in a notebook, without a workflow.
+`compare` and `interpolate` put all runs on common axes, `along` the seeds of one; `profile`
+compares methods over many problems; `plot` draws what figures draw. `train` trains one run in a
+notebook, without a workflow.
 """
 
 from importlib import import_module
@@ -13,10 +14,20 @@ if TYPE_CHECKING:
     from fedatlas.store.atlas import open_atlas
     from fedatlas.store.comparison import compare, interpolate
     from fedatlas.store.plotting import plot
+    from fedatlas.store.profiling import profile
     from fedatlas.store.views import along
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "along", "compare", "interpolate", "open_atlas", "plot", "train"]
+__all__ = [
+    "__version__",
+    "along",
+    "compare",
+    "interpolate",
+    "open_atlas",
+    "plot",
+    "profile",
+    "train",
+]
 
 # Imported when first asked for: every step of the workflow imports this package, few need xarray.
 _HOMES = {
@@ -25,6 +36,7 @@ _HOMES = {
     "interpolate": "fedatlas.store.comparison",
     "open_atlas": "fedatlas.store.atlas",
     "plot": "fedatlas.store.plotting",
+    "profile": "fedatlas.store.profiling",
     "train": "fedatlas.notebook",
 }
 

@@ -44,3 +44,11 @@ def cell(text: str) -> str:
 def rest(text: str) -> str:
     """Inline reStructuredText that shows the text on one line."""
     return re.sub(r"[!-/:-@\[-`{-~]", r"\\\g<0>", " ".join(printable(text).split()))
+
+
+def latex(text: str) -> str:
+    """The text on one line of LaTeX, shown as written."""
+    escaped = re.sub(r"([#$%&_{}])", r"\\\1", " ".join(printable(text).split()).replace("\\", "/"))
+    for sign, command in {"^": r"\^{}", "~": r"\~{}", "≤": r"$\le$", "≥": r"$\ge$"}.items():
+        escaped = escaped.replace(sign, command)
+    return escaped

@@ -25,7 +25,10 @@ from fedatlas.plan.places import find_projects
 #: Commands by what people want.
 WANTED: dict[str, tuple[Callable[..., None], ...]] = {
     "Run": (run.run, new.new),
-    "Look": (looking.list_experiments, looking.summary, looking.power, published.compare),
+    "Look": (
+        *(looking.list_experiments, looking.summary, looking.power),
+        *(published.compare, published.profile),
+    ),
     "Pass on": (
         *(published.publish, published.export, model.export_model),
         *(published.data_card, published.coverage),

@@ -157,6 +157,41 @@ def compare(
     say(found)
 
 
+def profile(
+    traces: Annotated[list[Path], typer.Argument(help="Results or published folders, together.")],
+    metric: Annotated[str, typer.Option(help="Measurement with a best value.")],
+    targets: Annotated[
+        str, typer.Option(help="FROM:TO:NUMBER, evenly spaced in level, or values: 0.1,0.01.")
+    ],
+    config: Configuration,
+    cost: Annotated[
+        list[str] | None,
+        typer.Option(help="Several at will; by default exchanges, bytes, gradient_evaluations."),
+    ] = None,
+    experiments: Experiments = None,
+    runs: Annotated[list[str] | None, typer.Option(help="Methods: run, or experiment/run.")] = None,
+    figure: Annotated[Path | None, typer.Option(help="Profiles to draw, .svg or .png.")] = None,
+    table: Annotated[Path | None, typer.Option(help="Tables of scores to write, .tex.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Costs of all pairs to write.")] = None,
+) -> None:
+    """Compare methods over many problems (experiments) and targets, one currency at a time."""
+    from fedatlas.store.atlas import open_marked
+    from fedatlas.store.profiling import USUAL_COSTS, profile
+
+    if table is not None and table.suffix != ".tex":
+        raise FedatlasError(f"{table}: must end in .tex, the format that is written")
+    opened = [open_marked(folder, config) for folder in traces]
+    chosen: dict[str, Any] = {"experiments": experiments, "runs": runs}
+    found = profile(opened, metric, cost or USUAL_COSTS, targets, **chosen)
+    if figure is not None:
+        found.plot().save(figure)
+    if table is not None:
+        write_text(table, found.to_latex())
+    if csv is not None:
+        write_text(csv, found.to_dataframe().to_csv(index=False))
+    say(found)
+
+
 def data_card(output: Output, config: Configuration) -> None:
     """Write what tables of traces hold, and the licences of data sets, as Markdown."""
     from fedatlas.pages.repository import data_card

@@ -302,16 +302,24 @@ def tried_points(atlas: Atlas, run: AtlasRun) -> int | None:
     By the record of the selection, of results or published, as a run that is tuned elsewhere has
     one point here. Without a record, the points that are there.
     """
+    entry = selection_of(atlas, run)
+    if entry is not None:
+        return int(entry.get("tried", len(entry.get("candidates", ())))) or None
+    there = len(atlas.names(f"{run.paper}/{run.experiment}/{run.run}"))
+    return None if run.point == "tuned" else there
+
+
+def selection_of(atlas: Atlas, run: AtlasRun) -> Mapping[str, Any] | None:
+    """What the record of a selection, of results or published, says of the run; None if none."""
     folder = atlas.path if atlas.path.is_dir() else atlas.path.parent
     results = atlas.path if atlas.path.is_dir() else atlas.path.resolve().parent.parent
     name = f"selections/{run.experiment}.json"
     own = results / "experiments" / run.experiment / "selection.json"
     for file in (own, folder / name, *sorted(folder.glob(f"*/{name}"))):
-        entry = _record(file).get(run.run) if file.is_file() else None
+        entry: Mapping[str, Any] | None = _record(file).get(run.run) if file.is_file() else None
         if entry is not None:
-            return int(entry.get("tried", len(entry.get("candidates", ())))) or None
-    there = len(atlas.names(f"{run.paper}/{run.experiment}/{run.run}"))
-    return None if run.point == "tuned" else there
+            return entry
+    return None
 
 
 def _record(file: Path) -> Mapping[str, Any]:

@@ -94,7 +94,7 @@ def compare(
         check_reachable(metric, target)
     except ValueError as error:
         raise FedatlasError(str(error)) from None
-    costs = [_known(name) for name in (listed(cost) or ())]
+    costs = [known_axis(name) for name in (listed(cost) or ())]
     found = measured(
         *(atlas, metric, costs),
         experiments=experiments,
@@ -192,7 +192,7 @@ def interpolate(
     grid = np.asarray(at, dtype=float)
     if grid.ndim != 1 or not len(grid) or not np.isfinite(grid).all():
         raise FedatlasError("at: must be a list of finite costs: [0, 100, 200]")
-    _known(cost)
+    known_axis(cost)
     runs = measured(atlas, metric, [cost], experiments=experiments, all_points=all_points).mine
     seeds, left_out = _all_seeds(runs), list[str]()
     values = np.full((len(runs), len(seeds), len(grid)), np.nan)
@@ -220,7 +220,8 @@ def interpolate(
     )
 
 
-def _known(cost: str) -> str:
+def known_axis(cost: str) -> str:
+    """The cost as it is; FedatlasError if it is no axis."""
     try:
         return known_cost(cost)
     except ValueError as error:

@@ -1,9 +1,10 @@
 """Figures of any runs of an atlas, as the workflow draws them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import xarray as xr
@@ -97,6 +98,11 @@ def plot(
     of_runs = {"/".join(name): figure.rates.get(name.run, {}) for name in names}
     figure = figure.model_copy(update={"rates": of_runs})
     theirs = frozenset("/".join(name) for name in names if name.origin == "published")
+    shown = Shown(titles, traces, chosen, published=theirs)
+    return drawn(figure.compose, title, shown)
+
+
+def drawn(compose: Callable[..., Canvas], *content: Any) -> Plot:
+    """A figure in the common look."""
     with matplotlib.rc_context(STYLE):
-        shown = Shown(titles, traces, chosen, published=theirs)
-        return Plot(as_written(figure.compose(title, shown)))
+        return Plot(as_written(compose(*content)))

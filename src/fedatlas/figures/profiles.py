@@ -1,0 +1,104 @@
+"""Figures of profiles: how much methods spend over many problems and targets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from fedatlas.evaluation.profiles import (
+    MOST,
+    Costs,
+    Scores,
+    performance_profile,
+    ratios,
+    runtime_profile,
+    typical,
+)
+from fedatlas.figures.style import (
+    colours,
+    entry,
+    legend_below,
+    new_canvas,
+    put_title,
+    tick_plainly,
+)
+from fedatlas.schema.quantities import axis
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+_WIDTH, _HEIGHT = 2.7, 2.3  # of a panel, inches
+_POINTS = 400  # of a line
+_DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
+_ENTRIES_PER_ROW = 4
+
+
+class Currency(NamedTuple):
+    """What a row of panels shows: one currency. tries: (tries, methods), of one try alone none."""
+
+    cost: str
+    costs: Costs
+    scores: Scores
+    tries: np.ndarray
+
+
+def compose(title: str, note: str, titles: Mapping[str, str], rows: Sequence[Currency]) -> Canvas:
+    """A row for each currency: runtime, data and performance profile, and the score by tries.
+
+    titles: method → what it is called.
+    """
+    some = any(len(row.tries) > 1 for row in rows)
+    canvas = new_canvas(_WIDTH * (3 + some), 0.9 + _HEIGHT * len(rows) + 0.2 * len(titles) / 4)
+    axes = canvas.subplots(len(rows), 3 + some, squeeze=False)
+    colour_of = colours(titles.values())
+    looks = {  # dashes show what lies below, as methods may coincide
+        method: {"color": colour_of[name], "ls": _DASHES[place % len(_DASHES)], "lw": 1.4}
+        for place, (method, name) in enumerate(titles.items())
+    }
+    for places, row in zip(axes, rows, strict=True):
+        own = [looks[method] for method in row.costs.methods]
+        label = axis(row.cost).label
+        spent, cheapest = row.costs.spent, row.costs.unit[:, None, None]
+        _steps(places[0], spent, own, label)
+        _steps(places[1], spent / cheapest, own, f"{label}\nover those of the cheapest round")
+        at = np.linspace(1, MOST, _POINTS)
+        for line, look in zip(performance_profile(ratios(typical(spent)), at), own, strict=True):
+            places[2].plot(at, line, **look)
+        places[2].set_xlabel("ratio to the method that spends least")
+        tick_plainly(places[2].xaxis, range(1, int(MOST) + 1))
+        for place, of in zip(places, ("instances", "instances", "pairs"), strict=False):
+            place.set_ylabel(f"share of {of}")
+            place.set_ylim(-0.02, 1.02)
+        if some:
+            _tries(places[3], row.tries, own)
+    for place, told in zip(
+        axes[0], ("runtime profile", "data profile", "performance profile", "tuning"), strict=False
+    ):
+        place.set_title(told, fontsize=9)
+    handles = [entry(name, **looks[method]) for method, name in titles.items()]
+    legend_below(canvas, handles, min(len(handles), _ENTRIES_PER_ROW))
+    put_title(canvas, title, note)
+    return canvas
+
+
+def _steps(place: Axes, spent: np.ndarray, looks: Sequence[Mapping[str, Any]], name: str) -> None:
+    """A share by cost, on a logarithmic axis from the least to the most that was spent."""
+    finite = spent[np.isfinite(spent) & (spent > 0)]
+    at = np.geomspace(finite.min(), finite.max(), _POINTS) if len(finite) else np.array([1.0, 2.0])
+    for line, look in zip(runtime_profile(spent, at), looks, strict=True):
+        place.plot(at, line, drawstyle="steps-post", **look)
+    place.set_xscale("log")
+    place.set_xlabel(name)
+
+
+def _tries(place: Axes, areas: np.ndarray, looks: Sequence[Mapping[str, Any]]) -> None:
+    tries = np.arange(1, len(areas) + 1)
+    for line, look in zip(areas.T, looks, strict=True):
+        place.plot(tries, line, marker="o", ms=2.5, **look)
+    place.set_ylim(-0.02, 1.02)
+    place.set_ylabel("score")
+    place.set_xlabel("configurations tried")
+    tick_plainly(place.xaxis, tries if len(tries) < 10 else ())

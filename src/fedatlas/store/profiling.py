@@ -1,0 +1,305 @@
+"""Profiles of methods over the experiments of atlases: table, figure, LaTeX."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.evidence import target_name
+from fedatlas.evaluation.levels import Trace, is_counted, log_target, value_at
+from fedatlas.evaluation.profiles import (
+    MOST,
+    Costs,
+    Scores,
+    Targets,
+    by_tries,
+    costs_to_targets,
+    expected_running_time,
+    scores,
+    typical,
+)
+from fedatlas.evaluation.tuning import ranked
+from fedatlas.figures.profiles import Currency, compose
+from fedatlas.plain_text import latex, printable
+from fedatlas.schema.config import Names, listed
+from fedatlas.schema.quantities import LEVELS, check_reachable
+from fedatlas.store.atlas import Atlas, AtlasRun, as_atlas, atlas_runs
+from fedatlas.store.beside import differences, selection_of
+from fedatlas.store.compared import RunName, format_names
+from fedatlas.store.comparison import known_axis
+from fedatlas.store.plotting import Plot, drawn
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+USUAL_COSTS = ("exchanges", "bytes", "gradient_evaluations")
+
+
+@dataclass(frozen=True, repr=False)
+class Profiles:
+    """What methods spend over problems and targets; printed, a table for each currency.
+
+    titles: method → what it is called. rows: currency → costs, scores, and scores by the number of
+    tries. notes: what was left out, and which problems are not independent.
+    """
+
+    metric: str
+    titles: Mapping[str, str]
+    rows: Mapping[str, Currency]
+    notes: Sequence[str]
+
+    def table(self, cost: str) -> "pd.DataFrame":
+        """A row for each method, the best first: score with interval, who it is ahead of, ranks.
+
+        "ahead of" counts the methods that are behind by more than what is resolved. "after one try"
+        is there where a configuration of any method was chosen among several.
+        """
+        import pandas as pd
+
+        row = self.rows[cost]
+        own, methods = row.scores, row.costs.methods
+        columns = {
+            "method": [self.titles[method] for method in methods],
+            "score (95 % interval)": [
+                f"{area:.2f} ({low:.2f} to {high:.2f})"
+                for area, low, high in zip(own.area, own.low, own.high, strict=True)
+            ],
+            "ahead of": [f"{number} of {len(methods) - 1}" for number in own.ahead.sum(axis=1)],
+            "mean rank": [f"{rank:.1f}" for rank in own.rank],
+            "best on": [f"{share:.0%}" for share in own.first],
+            "reached": [f"{share:.0%}" for share in own.reached],
+        }
+        if len(row.tries) > 1:
+            columns["after one try"] = [f"{area:.2f}" for area in row.tries[0]]
+        order = np.argsort(-own.area, kind="stable")
+        return pd.DataFrame(columns).iloc[order].set_index("method")
+
+    def to_dataframe(self) -> "pd.DataFrame":
+        """A row for each currency, pair and method: median and expected cost, who arrived."""
+        import pandas as pd
+
+        frames = []
+        for row in self.rows.values():
+            costs, (pairs, methods) = row.costs, row.costs.spent.shape[:2]
+            columns = {
+                "cost": row.cost,
+                "problem": np.repeat(costs.problem, methods),
+                "target": np.repeat(costs.target, methods),
+                "method": np.tile(costs.methods, pairs),
+                "median": typical(costs.spent).ravel(),
+                "expected_running_time": expected_running_time(costs).ravel(),
+                "instances": np.repeat(costs.instances, methods),
+                "reached": np.isfinite(costs.spent).sum(axis=2).ravel(),
+            }
+            frames.append(pd.DataFrame(columns))
+        return pd.concat(frames, ignore_index=True)
+
+    def to_latex(self) -> str:
+        """The tables as LaTeX (booktabs), each with a caption that says what it resolves first."""
+        lines = []
+        for row in self.rows.values():
+            table = self.table(row.cost).reset_index()
+            cells = [list(table), *table.to_numpy().tolist()]
+            head, *body = [" & ".join(map(latex, own)) + r" \\" for own in cells]
+            lines += [r"\begin{table}", rf"\caption{{{latex(self._told(row))}}}", r"\centering"]
+            lines += [rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}", r"\toprule", head]
+            lines += [r"\midrule", *body, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""]
+        return "\n".join(lines)
+
+    def plot(self, title: str = "") -> Plot:
+        """Runtime, data and performance profiles, a row of panels for each currency."""
+        size = _size(self._any.costs)
+        note = f"{size}; {self._targets()}; pairs: medians of instances, which are seeds"
+        title = title or "Costs over problems and targets"
+        return drawn(compose, title, note, self.titles, [*self.rows.values()])
+
+    @property
+    def _any(self) -> Currency:
+        return next(iter(self.rows.values()))
+
+    def _targets(self) -> str:
+        levels = [log_target(self.metric, float(target)) for target in self._any.costs.target]
+        low, high = (target_name(self.metric, end(levels)) for end in (max, min))
+        short = high.removeprefix(f"{self.metric} ")
+        return f"target {low}" if low == high else f"targets {low} to {short}"
+
+    def _told(self, row: Currency) -> str:
+        own = row.scores
+        left = f", without {own.unreached} that no method reaches" if own.unreached else ""
+        return (
+            f"{row.cost}: {_resolved(own)}\n{_size(row.costs)}, {self._targets()}, {own.pairs} "
+            f"pairs of problem and target{left}; score: area under the performance profile up to "
+            f"{MOST:g} times the least"
+        )
+
+    def __repr__(self) -> str:
+        lines = []
+        for row in self.rows.values():
+            lines += [self._told(row), self.table(row.cost).to_string(), ""]
+        return printable("\n".join([*lines[:-1], *(f"note: {note}" for note in self.notes)]))
+
+
+def profile(
+    atlas: Atlas | Path | str | Sequence[Atlas | Path | str],
+    metric: str,
+    cost: str | Sequence[str],
+    targets: Targets | str,
+    *,
+    experiments: Names = None,
+    runs: Names = None,
+) -> Profiles:
+    """How methods compare over experiments and targets, a currency at a time.
+
+    atlas: one or several, open or paths. A problem is an experiment, a method is a run of one name
+    in all of them, at its selected point; an instance is a seed. metric: a measurement with a best
+    value. cost: one or several, as of `compare`. targets: values, experiment → values, or
+    "FROM:TO:NUMBER", evenly spaced in the logarithm of the distance to the best value.
+    experiments: names or patterns. runs: names; both are all by default.
+
+    Raises FedatlasError for names that are not there, for methods of an experiment that solve
+    different problems, and where fewer than two methods are in all experiments.
+
+    >>> star = ["fedpage-first"]
+    >>> found = fedatlas.profile(ATLAS, "gradient_norm", "bytes", [0.3, 0.1], experiments=star)
+    >>> found.table("bytes")[["score (95 % interval)", "best on", "reached"]]
+            score (95 % interval) best on reached
+    method
+    FedAvg    1.00 (0.00 to 1.00)    100%     67%
+    FedPAGE   0.86 (0.00 to 1.00)      0%    100%
+    """
+    if metric not in LEVELS:
+        raise FedatlasError(
+            f"metric: '{metric}' has no best value: name one of {', '.join(LEVELS)}"
+        )
+    wanted = read_targets(targets, metric) if isinstance(targets, str) else targets
+    try:
+        for own in wanted.values() if isinstance(wanted, Mapping) else [wanted]:
+            for target in own:
+                check_reachable(metric, target)
+    except ValueError as error:
+        raise FedatlasError(f"targets: {error}") from None
+    atlases = [atlas] if isinstance(atlas, Atlas | Path | str) else atlas
+    found = [
+        (own, run)
+        for own in map(as_atlas, atlases)
+        for run in atlas_runs(own, experiments=experiments, runs=runs)
+        if metric in run.trace
+    ]
+    costs = listed(cost) or []
+    problems, notes = _problems(found, metric, costs)
+    grids = {
+        problem: {method: _grid(own, run) for method, (own, run) in methods.items()}
+        for problem, methods in problems.items()
+    }
+    chosen = {
+        problem: {method: grid[0] for method, grid in methods.items()}
+        for problem, methods in grids.items()
+    }
+    rows = {}
+    for name in costs:
+        spent = costs_to_targets(chosen, metric, wanted, name)
+        scored = scores(spent)
+        rows[name] = Currency(name, spent, scored, by_tries(grids, metric, wanted, name))
+    methods = next(iter(problems.values()))
+    called = format_names([RunName("", name, run.title) for name, (_, run) in methods.items()])
+    return Profiles(metric, dict(zip(methods, called, strict=True)), rows, notes)
+
+
+def read_targets(text: str, metric: str) -> list[float]:
+    """The values of "FROM:TO:NUMBER", evenly spaced in level, or those of "0.1,0.01"."""
+    try:
+        if ":" not in text:
+            return [float(value) for value in text.split(",")]
+        first, last, number = text.split(":")
+        ends = log_target(metric, float(first)), log_target(metric, float(last))
+        return [value_at(metric, level) for level in np.linspace(*ends, int(number))]
+    except ValueError:
+        raise FedatlasError(
+            f"targets: '{text}' is neither values (0.1,0.01) nor FROM:TO:NUMBER (0.3:0.001:11)"
+        ) from None
+
+
+_Methods = dict[str, tuple[Atlas, AtlasRun]]
+
+
+def _problems(
+    found: Sequence[tuple[Atlas, AtlasRun]], metric: str, costs: Sequence[str]
+) -> tuple[dict[str, _Methods], list[str]]:
+    """Experiment → method → run, of methods that all experiments have; and what to note."""
+    problems: dict[str, _Methods] = {}
+    for own, run in found:
+        methods = problems.setdefault(run.experiment, {})
+        if run.run in methods:
+            raise FedatlasError(
+                f"{run.experiment}/{run.run}: is in {methods[run.run][0].path} and in {own.path}: "
+                "name another run, or one folder less"
+            )
+        methods[run.run] = own, run
+    every = list(dict.fromkeys(method for methods in problems.values() for method in methods))
+    common = [method for method in every if all(method in methods for methods in problems.values())]
+    if len(common) < 2:
+        raise FedatlasError(
+            f"runs: {len(common)} are in all of {', '.join(problems) or 'no experiment'}: profiles "
+            "need two methods at least; name experiments that have the same runs"
+        )
+    left = ", ".join(method for method in every if method not in common)
+    notes = [f"left out, as not all experiments have them: {left}"] if left else []
+    kept = {
+        problem: {method: methods[method] for method in common}
+        for problem, methods in problems.items()
+    }
+    for cost in costs:
+        known_axis(cost)
+        for run in (run for methods in kept.values() for _, run in methods.values()):
+            if not is_counted(run.trace, cost):
+                raise FedatlasError(
+                    f"cost: {run.name} does not count '{cost}': name other costs, or other runs"
+                )
+    seen: dict[str, str] = {}
+    for problem, methods in kept.items():
+        (_, first), *others = methods.values()
+        for _, other in others:
+            for why in differences(first, other, metric, costs):
+                raise FedatlasError(
+                    f"{first.name} and {other.name} solve different problems: {why}"
+                )
+        for _, run in methods.values():
+            notes += [f"{run.name} is stale: {run.stale}"] if run.stale else []
+            digest = str(run.trace.attrs.get("values_digest", run.name))
+            if seen.setdefault(digest, problem) != problem:
+                notes.append(
+                    f"{problem}/{run.run} is the run of {seen[digest]}: intervals take the two "
+                    "problems as independent, and are too narrow"
+                )
+    return kept, notes
+
+
+def _grid(atlas: Atlas, run: AtlasRun) -> list[Trace]:
+    """The run's configurations, the best first as they are chosen; its own if not all are here."""
+    entry = selection_of(atlas, run) or {}
+    names = [one["point"] for one in ranked(entry.get("candidates", ()))]
+    place = f"{run.paper}/{run.experiment}/{run.run}"
+    if names[:1] != [run.point] or not set(names) <= set(atlas.names(place)):
+        return [run.trace]
+    seeds = run.trace["seed"].to_numpy()
+    return [
+        atlas.dataset(f"{place}/{name}").sel(seed=seeds) if name != run.point else run.trace
+        for name in names
+    ]
+
+
+def _size(costs: Costs) -> str:
+    numbers = sorted({*costs.instances.tolist()})
+    told = f"{numbers[0]}" if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
+    return f"{len(set(costs.problem.tolist()))} problems with {told} instances each"
+
+
+def _resolved(own: Scores) -> str:
+    """The smallest difference of scores that these problems resolve, by pair of methods."""
+    margins = own.margin[np.triu_indices(len(own.area), 1)]
+    low, high = float(margins.min()), float(margins.max())
+    between = f"{low:.2f}" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f} to {high:.2f}"
+    return f"smallest difference of scores that is resolved: {between}, by pair of methods"
