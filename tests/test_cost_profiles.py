@@ -254,6 +254,26 @@ def test_the_command_prints_what_is_resolved_first_and_writes_files(path, tmp_pa
     assert len(files[2].read_text(encoding="utf-8").splitlines()) == 1 + 3 * 4 * 2
 
 
+def test_targets_may_be_shares_of_the_start_and_measurements_those_of_each_problem(path):
+    mixed = {
+        "problem-0": "gradient_norm",
+        "problem-1": "test_accuracy",
+        "problem-2": "test_accuracy",
+    }
+    found = fedatlas.profile(path, mixed, "round", "0.5:0.05:2", of_start=True)
+    assert found.targets == "targets 0.5 to 0.05 of the start"
+    costs, atlas = found.rows["round"].costs, open_atlas(path)
+    for place, problem in enumerate(mixed):
+        trace = atlas.sel(problem, "fast").load()
+        start = np.median(trace.gradient_norm[:, 0]) if place == 0 else 0.4
+        best, sign = (0, 1) if place == 0 else (1, -1)
+        own = costs.target[costs.problem == problem]
+        assert own == pytest.approx([best + sign * share * start for share in (0.5, 0.05)])
+    alone = fedatlas.compare(path, "test_accuracy", "round", 0.8, experiments=["problem-1"])
+    spent = costs.spent[(costs.problem == "problem-1") & np.isclose(costs.target, 0.8), 0]
+    assert spent == pytest.approx(alone.dataset.cost_to_target[:1, :, 0].to_numpy())
+
+
 def test_refusals_say_what_to_do(path):
     def ask(**changed):
         options = {"metric": "gradient_norm", "cost": "bytes", "targets": [0.1]} | changed

@@ -164,6 +164,9 @@ def profile(
         str, typer.Option(help="FROM:TO:NUMBER, evenly spaced in level, or values: 0.1,0.01.")
     ],
     config: Configuration,
+    of_start: Annotated[
+        bool, typer.Option("--of-start", help="Targets are shares of the distance at the start.")
+    ] = False,
     cost: Annotated[
         list[str] | None,
         typer.Option(help="Several at will; by default exchanges, bytes, gradient_evaluations."),
@@ -181,7 +184,7 @@ def profile(
     if table is not None and table.suffix != ".tex":
         raise FedatlasError(f"{table}: must end in .tex, the format that is written")
     opened = [open_marked(folder, config) for folder in traces]
-    chosen: dict[str, Any] = {"experiments": experiments, "runs": runs}
+    chosen: dict[str, Any] = {"of_start": of_start, "experiments": experiments, "runs": runs}
     found = profile(opened, metric, cost or USUAL_COSTS, targets, **chosen)
     if figure is not None:
         found.plot().save(figure)

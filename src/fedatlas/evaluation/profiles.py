@@ -54,11 +54,13 @@ class Costs:
         return numbers
 
 
-def costs_to_targets(problems: Problems, measurement: str, targets: Targets, cost: str) -> Costs:
+def costs_to_targets(
+    problems: Problems, measurement: str | Mapping[str, str], targets: Targets, cost: str
+) -> Costs:
     """What every method spends on every pair, read off as `cost_to_reach` does.
 
-    Instances are the seeds that all methods of a problem have. FedatlasError for problems whose
-    methods are not the same, or share no seed.
+    measurement: of all problems, or problem → its own. Instances are the seeds that all methods of
+    a problem have. FedatlasError for problems whose methods are not the same, or share no seed.
     """
     methods = tuple(next(iter(problems.values())))
     rows = []
@@ -79,9 +81,10 @@ def costs_to_targets(problems: Problems, measurement: str, targets: Targets, cos
         budget = np.array([np.nanmax(axis, axis=1) for axis in axes])
         rounds = [np.nanmax(cost_axis(trace, "round"), axis=1) for trace in own]
         unit = min(np.sum(b) / np.sum(r) for b, r in zip(budget, rounds, strict=True))
+        name = measurement if isinstance(measurement, str) else measurement[problem]
         for target in targets[problem] if isinstance(targets, Mapping) else targets:
-            level = log_target(measurement, target)
-            spent = np.array([cost_to_reach(trace, measurement, cost, level) for trace in own])
+            level = log_target(name, target)
+            spent = np.array([cost_to_reach(trace, name, cost, level) for trace in own])
             rows.append((problem, target, spent, budget, unit))
     most = max(spent.shape[1] for _, _, spent, _, _ in rows)
 
@@ -264,7 +267,7 @@ def resampled(costs: Costs, draws: int = DRAWS, seed: int = 0) -> np.ndarray:
 
 def by_tries(
     ranked: Mapping[str, Mapping[str, Sequence[Trace]]],
-    measurement: str,
+    measurement: str | Mapping[str, str],
     targets: Targets,
     cost: str,
     draws: int = TRIES_DRAWN,

@@ -1,5 +1,6 @@
 """Profiles of methods over the experiments of atlases: table, figure, LaTeX."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,13 @@ import numpy as np
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.evidence import target_name
-from fedatlas.evaluation.levels import Trace, is_counted, log_target, value_at
+from fedatlas.evaluation.levels import (
+    Trace,
+    is_counted,
+    log_measurement,
+    log_target,
+    value_at,
+)
 from fedatlas.evaluation.profiles import (
     MOST,
     Costs,
@@ -42,11 +49,12 @@ USUAL_COSTS = ("exchanges", "bytes", "gradient_evaluations")
 class Profiles:
     """What methods spend over problems and targets; printed, a table for each currency.
 
-    titles: method → what it is called. rows: currency → costs, scores, and scores by the number of
-    tries. notes: what was left out, and which problems are not independent.
+    targets: which there are, in words. titles: method → what it is called. rows: currency → costs,
+    scores, and scores by the number of tries. notes: what was left out, and which problems are not
+    independent.
     """
 
-    metric: str
+    targets: str
     titles: Mapping[str, str]
     rows: Mapping[str, Currency]
     notes: Sequence[str]
@@ -112,7 +120,7 @@ class Profiles:
     def plot(self, title: str = "") -> Plot:
         """Runtime, data and performance profiles, a row of panels for each currency."""
         size = _size(self._any.costs)
-        note = f"{size}; {self._targets()}; pairs: medians of instances, which are seeds"
+        note = f"{size}; {self.targets}; pairs: medians of instances, which are seeds"
         title = title or "Costs over problems and targets"
         return drawn(compose, title, note, self.titles, [*self.rows.values()])
 
@@ -120,17 +128,11 @@ class Profiles:
     def _any(self) -> Currency:
         return next(iter(self.rows.values()))
 
-    def _targets(self) -> str:
-        levels = [log_target(self.metric, float(target)) for target in self._any.costs.target]
-        low, high = (target_name(self.metric, end(levels)) for end in (max, min))
-        short = high.removeprefix(f"{self.metric} ")
-        return f"target {low}" if low == high else f"targets {low} to {short}"
-
     def _told(self, row: Currency) -> str:
         own = row.scores
         left = f", without {own.unreached} that no method reaches" if own.unreached else ""
         return (
-            f"{row.cost}: {_resolved(own)}\n{_size(row.costs)}, {self._targets()}, {own.pairs} "
+            f"{row.cost}: {_resolved(own)}\n{_size(row.costs)}, {self.targets}, {own.pairs} "
             f"pairs of problem and target{left}; score: area under the performance profile up to "
             f"{MOST:g} times the least"
         )
@@ -144,10 +146,11 @@ class Profiles:
 
 def profile(
     atlas: Atlas | Path | str | Sequence[Atlas | Path | str],
-    metric: str,
+    metric: str | Mapping[str, str],
     cost: str | Sequence[str],
     targets: Targets | str,
     *,
+    of_start: bool = False,
     experiments: Names = None,
     runs: Names = None,
 ) -> Profiles:
@@ -155,9 +158,10 @@ def profile(
 
     atlas: one or several, open or paths. A problem is an experiment, a method is a run of one name
     in all of them, at its selected point; an instance is a seed. metric: a measurement with a best
-    value. cost: one or several, as of `compare`. targets: values, experiment → values, or
-    "FROM:TO:NUMBER", evenly spaced in the logarithm of the distance to the best value.
-    experiments: names or patterns. runs: names; both are all by default.
+    value, or experiment → its own. cost: one or several, as of `compare`. targets: values,
+    experiment → values, or "FROM:TO:NUMBER", evenly spaced in the logarithm of the distance to the
+    best value. of_start: whether they are shares of that distance where instances start, in the
+    median. experiments: names or patterns. runs: names; both are all by default.
 
     Raises FedatlasError for names that are not there, for methods of an experiment that solve
     different problems, and where fewer than two methods are in all experiments.
@@ -170,26 +174,28 @@ def profile(
     FedAvg    1.00 (0.00 to 1.00)    100%     67%
     FedPAGE   0.86 (0.00 to 1.00)      0%    100%
     """
-    if metric not in LEVELS:
-        raise FedatlasError(
-            f"metric: '{metric}' has no best value: name one of {', '.join(LEVELS)}"
-        )
-    wanted = read_targets(targets, metric) if isinstance(targets, str) else targets
-    try:
-        for own in wanted.values() if isinstance(wanted, Mapping) else [wanted]:
-            for target in own:
-                check_reachable(metric, target)
-    except ValueError as error:
-        raise FedatlasError(f"targets: {error}") from None
     atlases = [atlas] if isinstance(atlas, Atlas | Path | str) else atlas
     found = [
         (own, run)
         for own in map(as_atlas, atlases)
         for run in atlas_runs(own, experiments=experiments, runs=runs)
-        if metric in run.trace
     ]
+    metrics = {
+        run.experiment: metric if isinstance(metric, str) else metric[run.experiment]
+        for _, run in found
+    }
+    if unknown := {*metrics.values()}.difference(LEVELS):
+        raise FedatlasError(
+            f"metric: '{min(unknown)}' has no best value: name one of {', '.join(LEVELS)}"
+        )
     costs = listed(cost) or []
-    problems, notes = _problems(found, metric, costs)
+    found = [(own, run) for own, run in found if metrics[run.experiment] in run.trace]
+    problems, notes = _problems(found, metrics, costs)
+    if isinstance(targets, str):
+        # Shares are of distances.
+        alike = None if of_start or not isinstance(metric, str) else metric
+        targets = read_targets(targets, alike or "objective")
+    wanted = _targets(problems, metrics, targets, of_start)
     grids = {
         problem: {method: _grid(own, run) for method, (own, run) in methods.items()}
         for problem, methods in problems.items()
@@ -200,12 +206,49 @@ def profile(
     }
     rows = {}
     for name in costs:
-        spent = costs_to_targets(chosen, metric, wanted, name)
+        spent = costs_to_targets(chosen, metrics, wanted, name)
         scored = scores(spent)
-        rows[name] = Currency(name, spent, scored, by_tries(grids, metric, wanted, name))
+        rows[name] = Currency(name, spent, scored, by_tries(grids, metrics, wanted, name))
     methods = next(iter(problems.values()))
     called = format_names([RunName("", name, run.title) for name, (_, run) in methods.items()])
-    return Profiles(metric, dict(zip(methods, called, strict=True)), rows, notes)
+    told = _told_targets({metrics[problem] for problem in problems}, targets, of_start)
+    return Profiles(told, dict(zip(methods, called, strict=True)), rows, notes)
+
+
+def _targets(
+    problems: Mapping[str, "_Methods"],
+    metrics: Mapping[str, str],
+    targets: Targets,
+    of_start: bool,
+) -> dict[str, list[float]]:
+    """Problem → targets, in units of its measurement."""
+    wanted = {}
+    for problem, methods in problems.items():
+        name, (_, first) = metrics[problem], next(iter(methods.values()))
+        own = list(targets[problem] if isinstance(targets, Mapping) else targets)
+        if of_start:
+            start = float(np.median(log_measurement(first.trace, name)[:, 0]))
+            own = [value_at(name, start + math.log10(share)) for share in own]
+        try:
+            for target in own:
+                check_reachable(name, target)
+        except ValueError as error:
+            raise FedatlasError(f"targets: {problem}: {error}") from None
+        wanted[problem] = own
+    return wanted
+
+
+def _told_targets(metrics: set[str], targets: Targets, of_start: bool) -> str:
+    found = targets.values() if isinstance(targets, Mapping) else [targets]
+    every = [value for own in found for value in own]
+    if of_start:
+        return f"targets {max(every):g} to {min(every):g} of the start"
+    if len(metrics) > 1:
+        return "targets of each problem's own measurement"
+    name = min(metrics)
+    ends = (end(log_target(name, value) for value in every) for end in (max, min))
+    low, high = (target_name(name, level) for level in ends)
+    return f"targets {low} to {high.removeprefix(f'{name} ')}"
 
 
 def read_targets(text: str, metric: str) -> list[float]:
@@ -226,7 +269,7 @@ _Methods = dict[str, tuple[Atlas, AtlasRun]]
 
 
 def _problems(
-    found: Sequence[tuple[Atlas, AtlasRun]], metric: str, costs: Sequence[str]
+    found: Sequence[tuple[Atlas, AtlasRun]], metrics: Mapping[str, str], costs: Sequence[str]
 ) -> tuple[dict[str, _Methods], list[str]]:
     """Experiment → method → run, of methods that all experiments have; and what to note."""
     problems: dict[str, _Methods] = {}
@@ -262,7 +305,7 @@ def _problems(
     for problem, methods in kept.items():
         (_, first), *others = methods.values()
         for _, other in others:
-            for why in differences(first, other, metric, costs):
+            for why in differences(first, other, metrics[problem], costs):
                 raise FedatlasError(
                     f"{first.name} and {other.name} solve different problems: {why}"
                 )
