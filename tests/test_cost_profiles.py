@@ -146,6 +146,11 @@ def test_intervals_hold_the_score_and_equal_methods_are_not_told_apart():
     alone = scores(made(spent[:1]))
     assert alone.margin.min() == 1 and (alone.low.max(), alone.high.min()) == (0, 1)
     assert not alone.ahead.any()
+    always = scores(made(np.stack([spent[:, 0], spent[:, 0] * 5], axis=1)), 200)
+    assert always.low.tolist() == pytest.approx([0.025 ** (1 / 12), 0])
+    assert always.high.tolist() == pytest.approx([1, 1 - 0.025 ** (1 / 12)])
+    few = scores(made(spent[:5]))
+    assert few.margin.min() == 1 and (few.low.max(), few.high.min()) == (0, 1)
     # Targets of one problem are not independent of each other.
     one_problem = scores(made(spent, problem=["p"] * 12))
     assert one_problem.margin.min() == 1
@@ -224,9 +229,9 @@ def first_times(trace, cost, target):
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    """Three problems with two methods of several points, and a third that one lacks."""
+    """Six problems with two methods, and a third that one of them lacks."""
     experiments = {}
-    for place in range(3):
+    for place in range(6):
         runs = {
             "fast": ("Fast_1", {"only": noisy_trace(0.6, seed=place)}),
             "slow": ("Slow", {"only": noisy_trace(0.8, seed=place + 10)}),
@@ -247,11 +252,11 @@ def test_the_command_prints_what_is_resolved_first_and_writes_files(path, tmp_pa
     assert found.exit_code == 0
     first, second, *rest = found.output.splitlines()
     assert first.startswith("bytes: smallest difference of scores that is resolved: 0.")
-    assert second.startswith("3 problems with 3 instances each, targets gradient_norm ≤ 0.3 to ≤ 0")
+    assert second.startswith("6 problems with 3 instances each, targets gradient_norm ≤ 0.3 to ≤ 0")
     assert "note: left out, as not all experiments have them: extra" in rest
     assert all(file.stat().st_size for file in files)
     assert r"Fast\_1 & " in files[1].read_text(encoding="utf-8")
-    assert len(files[2].read_text(encoding="utf-8").splitlines()) == 1 + 3 * 4 * 2
+    assert len(files[2].read_text(encoding="utf-8").splitlines()) == 1 + 6 * 4 * 2
 
 
 def test_targets_may_be_shares_of_the_start_and_measurements_those_of_each_problem(path):

@@ -21,6 +21,8 @@ from fedatlas.evaluation.levels import Trace, cost_axis, cost_to_reach, log_targ
 MOST = 4.0
 #: Areas that are closer are never told apart: costs are read off between records.
 LEAST = 0.01
+#: As of seeds in verdicts: fewer make no 95 % by signs, however alike they are.
+FEWEST_PROBLEMS = 6
 DRAWS = 1000
 TRIES_DRAWN = 200
 
@@ -204,7 +206,8 @@ def scores(costs: Costs, draws: int = DRAWS, seed: int = 0) -> Scores:
     Intervals and margins are of `resampled`, moved to lie around the areas, as seeds drawn with
     replacement are noisier and put the best further from the least; and wider for few problems by
     Student's t, as percentiles of few are too narrow (Hesterberg 2015). Margins are `LEAST` at
-    least. One problem tells nothing apart. FedatlasError if no method reaches any target.
+    least. Fewer than `FEWEST_PROBLEMS` tell nothing apart. FedatlasError if no method reaches any
+    target.
     """
     from scipy.special import ndtr, stdtrit
 
@@ -214,7 +217,7 @@ def scores(costs: Costs, draws: int = DRAWS, seed: int = 0) -> Scores:
         raise FedatlasError("targets: no method reaches any of them: name targets further from 0")
     own, problems = area(ratio), len(set(costs.problem.tolist()))
     low, high, margin = np.zeros_like(own), np.ones_like(own), np.ones((len(own),) * 2)
-    if problems > 1:
+    if problems >= FEWEST_PROBLEMS:
 
         def wider(share: float) -> float:
             return float(np.sqrt(problems / (problems - 1)) * stdtrit(problems - 1, share))
@@ -223,6 +226,10 @@ def scores(costs: Costs, draws: int = DRAWS, seed: int = 0) -> Scores:
         drawn += own - drawn.mean(axis=0)
         tail = ndtr(wider((1 + CONFIDENCE) / 2))
         low, high = np.clip(np.quantile(drawn, [1 - tail, tail], axis=0), 0, 1)
+        # Problems that all came out alike say of others only that most do (Clopper and Pearson).
+        alike, most = np.ptp(drawn, axis=0) < LEAST, ((1 - CONFIDENCE) / 2) ** (1 / problems)
+        low = np.where(alike, own * most, low)
+        high = np.where(alike, 1 - (1 - own) * most, high)
         gaps = (drawn - own)[:, :, None] - (drawn - own)[:, None, :]
         error = gaps.std(axis=0)
         furthest = (np.abs(gaps) / np.where(error > 0, error, np.inf)).max(axis=(1, 2))

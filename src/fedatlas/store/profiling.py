@@ -18,6 +18,7 @@ from fedatlas.evaluation.levels import (
     value_at,
 )
 from fedatlas.evaluation.profiles import (
+    FEWEST_PROBLEMS,
     MOST,
     Costs,
     Scores,
@@ -158,10 +159,11 @@ def profile(
 
     atlas: one or several, open or paths. A problem is an experiment, a method is a run of one name
     in all of them, at its selected point; an instance is a seed. metric: a measurement with a best
-    value, or experiment → its own. cost: one or several, as of `compare`. targets: values,
-    experiment → values, or "FROM:TO:NUMBER", evenly spaced in the logarithm of the distance to the
-    best value. of_start: whether they are shares of that distance where instances start, in the
-    median. experiments: names or patterns. runs: names; both are all by default.
+    value, or experiment → its own, of those that are problems. cost: one or several, as of
+    `compare`. targets: values, experiment → values, or "FROM:TO:NUMBER", evenly spaced in the
+    logarithm of the distance to the best value. of_start: whether they are shares of that distance
+    where instances start, in the median. experiments: names or patterns. runs: names; both are all
+    by default.
 
     Raises FedatlasError for names that are not there, for methods of an experiment that solve
     different problems, and where fewer than two methods are in all experiments.
@@ -179,6 +181,7 @@ def profile(
         (own, run)
         for own in map(as_atlas, atlases)
         for run in atlas_runs(own, experiments=experiments, runs=runs)
+        if isinstance(metric, str) or run.experiment in metric
     ]
     metrics = {
         run.experiment: metric if isinstance(metric, str) else metric[run.experiment]
@@ -191,6 +194,8 @@ def profile(
     costs = listed(cost) or []
     found = [(own, run) for own, run in found if metrics[run.experiment] in run.trace]
     problems, notes = _problems(found, metrics, costs)
+    if left := ", ".join(name for name in metrics if name not in problems):
+        notes.append(f"left out, as no run there has the measurement: {left}")
     if isinstance(targets, str):
         # Shares are of distances.
         alike = None if of_start or not isinstance(metric, str) else metric
@@ -344,5 +349,9 @@ def _resolved(own: Scores) -> str:
     """The smallest difference of scores that these problems resolve, by pair of methods."""
     margins = own.margin[np.triu_indices(len(own.area), 1)]
     low, high = float(margins.min()), float(margins.max())
+    if low == 1:
+        return (
+            f"no difference of scores is resolved, which takes {FEWEST_PROBLEMS} problems at least"
+        )
     between = f"{low:.2f}" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f} to {high:.2f}"
     return f"smallest difference of scores that is resolved: {between}, by pair of methods"
