@@ -23,10 +23,10 @@ class AmplifiedFedAvg(LocalWorkAlgorithm):
     """FedAvg with amplified updates (Wang, Ji 2022, arXiv:2205.13648, Algorithm 1).
 
     Every round is FedAvg's: K local steps y ← y − η_l (∇f_i,B(y) + μ (y − x)) from y = x, then
-    x ← x + η_g/S Σ_{i∈S} (y_i − x). At the end of round r, counted from 0, where P divides r + 1, the
-    server goes on by x ← a + γ (x − a), and then a ← x, of which the next rounds begin; at first
-    a = x⁰. Clients are chosen first, then samples. Where clients have weights, N p_i/S stands for
-    1/S. With γ = 1 it is FedAvg, or FedProx.
+    x ← x + η_g/S Σ_{i∈S} (y_i − x). At the end of round r, counted from 0, where P divides r + 1,
+    the server goes on by x ← a + γ (x − a), and then a ← x; at first a = x⁰. Clients are chosen
+    first, then samples. Where clients have weights, N p_i/S stands for 1/S. With γ = 1 it is
+    FedAvg, or FedProx.
 
     period: P. amplification: γ; the paper's η. proximal_weight: μ, by default 0; more is Amplified
         FedProx.

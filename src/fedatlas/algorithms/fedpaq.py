@@ -13,12 +13,12 @@ from fedatlas.federations.parts import StarNetwork
 class FedPaq(LocalWorkAlgorithm):
     """FedPAQ (Reisizadeh et al. 2020, arXiv:1909.13014, Algorithm 1).
 
-    Clients take K steps y ← y − η_l ∇f_i,B(y) from y = x and send Δ_i = C(y_i − x); the server steps
-    x ← x + η_g/S Σ_{i∈S} Δ_i. Where clients have weights, N p_i/S stands for 1/S. Drawn are first the
-    participants, then minibatches, then what C draws. Nothing is remembered between rounds. What
-    the server sends is not compressed. With C(v) = v it is FedAvg.
+    Clients take K steps y ← y − η_l ∇f_i,B(y) from y = x and send Δ_i = C(y_i − x); the server
+    steps x ← x + η_g/S Σ_{i∈S} Δ_i. Where clients have weights, N p_i/S stands for 1/S. Drawn are
+    first the participants, then minibatches, then what C draws. Nothing is remembered between
+    rounds. What the server sends is not compressed. With C(v) = v it is FedAvg.
 
-    compressor: C, as it is: not scaled where it is unbiased. With `quantised` it is QSGD after local
+    compressor: C, as it is: not scaled, unbiased or not. With `quantised` it is QSGD after local
         steps. A biased one, such as `sign` or `top_k`, is taken, too, but theorems do not cover it:
         what it leaves out is lost, so that x may converge elsewhere, or not at all.
     """

@@ -24,8 +24,8 @@ class Mifa(LocalWorkAlgorithm):
 
     A client that takes part takes K steps y ← y − η_l ∇f_i,B(y) from y = x, and replaces
     g_i ← (x − y_i)/η_l by what it did; the others keep theirs. The server steps along all,
-    x ← x − η_g η_l g with g = 1/N Σ_i g_i, η_l being that of this round. At first g_i = 0. Clients are
-    chosen first, then samples. A client sends how g_i changes, d numbers, as in the paper's
+    x ← x − η_g η_l g with g = 1/N Σ_i g_i, η_l being that of this round. At first g_i = 0. Clients
+    are chosen first, then samples. A client sends how g_i changes, d numbers, as in the paper's
     efficient form. Where clients have weights, p_i stands for 1/N. If all take part it is FedAvg.
     A round that nobody answers steps along g as it is.
     """

@@ -139,6 +139,14 @@ def clipped(rows: Any, bound: float) -> Any:
     return rows * (bound / norms.clip(bound))[:, None]
 
 
+def lengthened(rows: Any, length: float) -> Any:
+    """The rows (S, d), each scaled to this l2 norm; a row of zeros stays."""
+    if isinstance(rows, ChunkedRows):
+        return rows.by_chunks(lambda part: lengthened(part, length))
+    norms = (rows * rows).sum(1) ** 0.5
+    return rows * (length / (norms + (norms == 0)))[:, None]
+
+
 class ClientRows:
     """An (N, d) table whose rows only their clients may read and replace.
 

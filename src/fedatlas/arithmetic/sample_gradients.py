@@ -118,9 +118,6 @@ def _halved(values: torch.Tensor) -> torch.Tensor:
     return torch.maximum(rows[..., 0::2], rows[..., 1::2])
 
 
-_ORDERS = {"l1": 1, "l2": 2}
-
-
 @dataclass(frozen=True)
 class Stacked:
     """Gradients of n samples with respect to one parameter, values: (n, *shape)."""
@@ -166,7 +163,7 @@ def clipped_sum(
 
     A clipped gradient is within the bound up to the rounding of the dtype.
     """
-    order = _ORDERS[clipping.norm]
+    order = clipping.order
     by_parameter = torch.stack([gradient.norms(order) for gradient in gradients], dim=1)
     # A gradient of zero is kept as it is: bound / 0 is infinite, and cut to 1.
     kept = (clipping.bound / _norm(by_parameter, order)).clamp(max=1)

@@ -72,3 +72,8 @@ class Clipping:
 
     norm: Literal["l1", "l2"]
     bound: float
+
+    @property
+    def order(self) -> int:
+        """1 or 2."""
+        return 1 if self.norm == "l1" else 2

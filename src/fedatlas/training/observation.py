@@ -21,7 +21,9 @@ from fedatlas.schema.federation import Federation
 from fedatlas.training.states import mapped
 
 # What the program asks, and does not count.
-_NOT_FOR_METHODS = ("client_gradients", "measure", "predicted", "test_quality", "counting")
+_NOT_FOR_METHODS = (
+    "client_gradients", "clipped_gradients", "measure", "predicted", "test_quality", "counting"
+)  # fmt: skip
 
 
 class ContractViolation(FedatlasError):

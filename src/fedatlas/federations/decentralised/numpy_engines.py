@@ -3,11 +3,8 @@
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from fedatlas.arithmetic import objectives
-from fedatlas.arithmetic.kernels import formulas
-from fedatlas.arithmetic.kernels.compilation import frozen
 from fedatlas.arithmetic.kernels.drawing import COMPILED
 from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.arithmetic.randomness import Draws
@@ -17,8 +14,6 @@ from fedatlas.federations.decentralised.graph import GraphProblem
 from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
 from fedatlas.federations.shards import ClientSamples
 from fedatlas.schema.objectives import LinearObjective, PolyakObjective
-
-_ORDER = {"l1": 1, "l2": 2}
 
 
 class LinearAgents(GraphProblem):
@@ -32,8 +27,6 @@ class LinearAgents(GraphProblem):
         self._engine = CompiledEngine(data, objective)
         self.draws = Draws()
         self.dimension = self._engine.dimension
-        self._label = data.samples.label
-        self._norms: dict[str, np.ndarray] = {}  # of rows, found when they are first clipped
 
     def start(self, seed: int) -> np.ndarray:
         """Zeros."""
@@ -44,23 +37,7 @@ class LinearAgents(GraphProblem):
     ) -> np.ndarray:
         if clipping is None:
             return self._engine.client_gradients(points, batch)
-        if clipping.norm not in self._norms:
-            order = _ORDER[clipping.norm]
-            self._norms[clipping.norm] = sparse.linalg.norm(self._engine.rows, ord=order, axis=1)
-        gradients = np.empty_like(points)
-        rows, share = batch.padded()
-        loss, *penalty_codes = self._engine.codes
-        for agent, point in enumerate(points):
-            drawn = share[agent] > 0
-            taken, weights = rows[agent, drawn], share[agent, drawn]
-            features = self._engine.rows[taken]
-            label = frozen(self._label[taken])
-            _, slopes = formulas.losses(loss, features @ point, label)
-            norms = np.abs(slopes) * self._norms[clipping.norm][taken]
-            kept = clipping.bound / np.maximum(norms, clipping.bound)
-            _, penalty = formulas.penalties(*penalty_codes, point)
-            gradients[agent] = features.T @ (weights * kept * slopes) + penalty
-        return gradients
+        return self._engine.clipped_gradients(points, batch, clipping)
 
     def measure(self, points: np.ndarray) -> dict[str, float]:
         mean = points.mean(0)

@@ -4,8 +4,12 @@ import math
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
+from fedatlas.arithmetic.kernels import formulas
+from fedatlas.arithmetic.kernels.compilation import frozen
 from fedatlas.arithmetic.minibatches import Minibatches
+from fedatlas.arithmetic.samples import Clipping
 from fedatlas.federations import kernels
 from fedatlas.federations.horizontal.linear_problem import LinearProblem
 from fedatlas.federations.shards import ClientSamples
@@ -27,6 +31,7 @@ class CompiledEngine(LinearProblem):
     def __init__(self, data: ClientSamples, objective: LinearObjective) -> None:
         super().__init__(data, objective)
         self.rows, self._csr, self.codes = kernels.rows_and_codes(data.samples, objective)
+        self._norms: dict[str, np.ndarray] = {}  # of rows, found when they are first clipped
 
     def zeros(self, *shape: int) -> np.ndarray:
         return np.zeros(shape or self.dimension)
@@ -35,6 +40,39 @@ class CompiledEngine(LinearProblem):
         gradients = np.zeros((len(batch.starts), self.dimension))
         kernels.client_gradients(*self._csr, *_where(batch), *self.codes, _rows(x), gradients)
         return gradients
+
+    def clipped_gradients(
+        self, x: np.ndarray, batch: Minibatches, clipping: Clipping
+    ) -> np.ndarray:
+        if clipping.norm not in self._norms:
+            norms = sparse.linalg.norm(self.rows, ord=clipping.order, axis=1)
+            self._norms[clipping.norm] = norms
+        points = np.broadcast_to(x, (len(batch.starts), self.dimension))
+        gradients = np.empty(points.shape)
+        rows, share = batch.padded()
+        loss, *penalty_codes = self.codes
+        for client, point in enumerate(points):
+            drawn = share[client] > 0
+            taken, weights = rows[client, drawn], share[client, drawn]
+            features = self.rows[taken]
+            label = frozen(self._labels_on_host[taken])
+            _, slopes = formulas.losses(loss, features @ point, label)
+            norms = np.abs(slopes) * self._norms[clipping.norm][taken]
+            kept = clipping.bound / np.maximum(norms, clipping.bound)
+            _, penalty = formulas.penalties(*penalty_codes, point)
+            gradients[client] = features.T @ (weights * kept * slopes) + penalty
+        return gradients
+
+    def _client_losses(self, x: np.ndarray, batch: Minibatches) -> np.ndarray:
+        loss, *penalty_codes = self.codes
+        penalty, _ = formulas.penalties(*penalty_codes, x)
+        means = np.empty(len(batch.starts))
+        for client, (start, size) in enumerate(zip(batch.starts, batch.sizes, strict=True)):
+            own = slice(start, start + size)
+            label = frozen(self._labels_on_host[own])
+            total, _ = formulas.losses(loss, self.rows[own] @ x, label)
+            means[client] = total / max(size, 1)
+        return means + penalty
 
     def _local_sgd(
         self,

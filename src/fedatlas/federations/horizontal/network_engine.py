@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from fedatlas.arithmetic.minibatches import Minibatches
-from fedatlas.arithmetic.samples import Samples
+from fedatlas.arithmetic.samples import Clipping, Samples
 from fedatlas.arithmetic.torch_device import DeviceSamples
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.horizontal.problem import HorizontalProblem, Rows, no_rows
@@ -45,6 +45,22 @@ class NetworkEngine(PredictingNetwork, HorizontalProblem):
     def start(self, seed: int) -> torch.Tensor:
         """The network as it is initialised under a seed."""
         return self.network.initial(seed)
+
+    def clipped_gradients(
+        self, x: torch.Tensor, batch: Minibatches, clipping: Clipping
+    ) -> torch.Tensor:
+        points = x.expand(len(batch.starts), self.dimension)
+        return self._minibatch_gradients(points, batch, clipping)
+
+    def _client_losses(self, x: torch.Tensor, batch: Minibatches) -> torch.Tensor:
+        means = []
+        for start, size in zip(batch.starts, batch.sizes, strict=True):
+            rows = torch.arange(start, start + size, device=self._device)
+            outputs = self.network.outputs(
+                x, lambda part, rows=rows: self._train.at(rows[part]), size
+            )
+            means.append(self._loss.losses(outputs, self._targets[rows]).sum() / max(size, 1))
+        return torch.stack(means)
 
     def client_gradients(self, x: torch.Tensor, batch: Minibatches) -> torch.Tensor:
         points = x.expand(len(batch.starts), self.dimension)

@@ -21,6 +21,7 @@ import numpy as np
 from fedatlas.arithmetic.client_rows import ChunkedRows, ClientRows, rows_of
 from fedatlas.arithmetic.minibatches import Minibatches, draw, draw_epochs
 from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.arithmetic.samples import Clipping
 from fedatlas.federations.parts import ClientEngine, Counters, Load, Predicted
 from fedatlas.schema.objectives import ClientWeights
 
@@ -145,18 +146,42 @@ class HorizontalProblem(ClientEngine):
         everyone = np.array([0, self.samples])
         return draw(self._drawing, random, everyone, np.zeros(1, np.int64), size, steps)
 
-    def gradient(self, x: Any, batch: Minibatches) -> Any:
+    def gradient(self, x: Any, batch: Minibatches, clipping: Clipping | None = None) -> Any:
         """∇f_i over each client's minibatch, at x (d,) or at a point per client (S, d).
 
-        batch: of one step; `.at(step)` of one that was drawn for several.
+        batch: of one step; `.at(step)` of one that was drawn for several. clipping: of the gradient
+        of every sample's loss, before the mean is taken; a regulariser's depends on no sample, and
+        is not clipped.
         """
         batch.require_one_step("problem.gradient")
         self._count(batch)
-        return self._by_clients(self.client_gradients, x, batch=batch)
+        if clipping is None:
+            return self._by_clients(self.client_gradients, x, batch=batch)
+        return self._by_clients(
+            lambda x, batch: self.clipped_gradients(x, batch, clipping), x, batch=batch
+        )
 
     @abstractmethod
     def client_gradients(self, x: Any, batch: Minibatches) -> Any:
         """As `gradient`, all at once and not counted."""
+
+    @abstractmethod
+    def clipped_gradients(self, x: Any, batch: Minibatches, clipping: Clipping) -> Any:
+        """The same, every sample's gradient clipped first."""
+
+    def losses(self, x: Any, clients: np.ndarray) -> Any:
+        """f_i(x) of these clients, over all that each holds, (S, 1); x: (d,).
+
+        A sample's loss counts as a gradient, and is no step.
+        """
+        sizes = np.diff(self._offsets)[clients]
+        batch = Minibatches.of_first_rows(self._offsets[clients], sizes)
+        self._counters.count_gradients(batch)
+        return self._client_losses(x, batch)[:, None]
+
+    @abstractmethod
+    def _client_losses(self, x: Any, batch: Minibatches) -> Any:
+        """(S,), of minibatches of successive rows."""
 
     def gradient_difference(self, x: Any, previous: Any, batch: Minibatches) -> Any:
         """∇f_i(x) − ∇f_i(previous), both over the same minibatch of one step, (S, d)."""

@@ -13,6 +13,7 @@ from fedatlas.arithmetic.kernels.formulas import (
     torch_slope,
 )
 from fedatlas.arithmetic.minibatches import Minibatches
+from fedatlas.arithmetic.samples import Clipping
 from fedatlas.arithmetic.torch_device import TorchArrays, available, in_blocks
 from fedatlas.federations.horizontal.linear_problem import LinearProblem
 from fedatlas.federations.shards import ClientSamples
@@ -34,6 +35,16 @@ class TorchEngine(TorchArrays, LinearProblem):
         return torch.zeros(shape or self.dimension, dtype=torch.float64, device=self._device)
 
     def client_gradients(self, x: torch.Tensor, batch: Minibatches) -> torch.Tensor:
+        return self._gradients(x, batch, None)
+
+    def clipped_gradients(
+        self, x: torch.Tensor, batch: Minibatches, clipping: Clipping
+    ) -> torch.Tensor:
+        return self._gradients(x, batch, clipping)
+
+    def _gradients(
+        self, x: torch.Tensor, batch: Minibatches, clipping: Clipping | None
+    ) -> torch.Tensor:
         rows, share = (self.array(part) for part in batch.padded())
         clients, samples = rows.shape
         points = x.expand(clients, self.dimension)
@@ -44,13 +55,27 @@ class TorchEngine(TorchArrays, LinearProblem):
             features = self._features[rows[here]]  # (S, b, d)
             margins = torch.matmul(features, points[clients].unsqueeze(-1)).squeeze(-1)
             labels = self._labels[rows[here]]
-            slopes = share[here] * torch_slope(self.objective.loss, margins, labels)
+            slopes = torch_slope(self.objective.loss, margins, labels)
+            if clipping is not None:
+                norms = slopes.abs() * torch.linalg.vector_norm(features, clipping.order, dim=-1)
+                slopes = slopes * (clipping.bound / norms.clamp(min=clipping.bound))
+            slopes = share[here] * slopes
             return margins, torch.matmul(slopes.unsqueeze(1), features).squeeze(1)
 
         most = max(1, torch_device.AT_ONCE // self.dimension)
         gradients = in_blocks(of_samples, clients, samples, most, together=True)[1]
         weight = self.objective.regularisation_weight
         return gradients + weight * torch_penalty_gradient(self.objective.regulariser, points)
+
+    def _client_losses(self, x: torch.Tensor, batch: Minibatches) -> torch.Tensor:
+        means = []
+        for start, size in zip(batch.starts, batch.sizes, strict=True):
+            own = slice(start, start + size)
+            margins = self._features[own] @ x
+            losses = torch_loss(self.objective.loss, margins, self._labels[own])
+            means.append(losses.sum() / max(size, 1))
+        weight, kind = self.objective.regularisation_weight, self.objective.regulariser
+        return torch.stack(means) + weight * torch_penalty(kind, x)
 
     def _measure_training(self, x: torch.Tensor) -> dict[str, float]:
         weight, kind = self.objective.regularisation_weight, self.objective.regulariser
