@@ -115,6 +115,21 @@ SMALL: dict[str, Small] = {
         *("sparse", CLIENTS, LINEAR, None),
         LOCAL | {"clip_bound": 0.05, "noise_multiplier": 0.8},
     ),
+    "dp_local_sgd": (
+        *("sparse", CLIENTS, LINEAR, None),
+        LOCAL | {"clip_bound": 0.05, "noise_multiplier": 0.8, "proximal_weight": 0.3},
+    ),
+    "fedpaq": (
+        *("sparse", CLIENTS, LINEAR, None),
+        LOCAL | {"compressor": {"kind": "quantised", "levels": 2}},
+    ),
+    "mifa": ("sparse", CLIENTS, LINEAR, None, LOCAL),
+    "amplified_fedavg": (
+        *("sparse", CLIENTS, LINEAR, None),
+        LOCAL | {"period": 2, "amplification": 1.5, "proximal_weight": 0.3},
+    ),
+    "power_of_choice": ("sparse", CLIENTS, LINEAR, None, LOCAL | {"candidates": 7}),
+    "fedsam": ("sparse", CLIENTS, LINEAR, None, LOCAL | {"radius": 0.1}),
     "scaffold": ("sparse", CLIENTS, LINEAR, None, LOCAL),
     "fedavgm": ("sparse", CLIENTS, LINEAR, None, LOCAL | {"momentum": 0.6}),
     "fedadagrad": ("sparse", CLIENTS, LINEAR, None, LOCAL | {"global_step_size": 0.1}),

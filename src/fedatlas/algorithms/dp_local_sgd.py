@@ -7,6 +7,7 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat
 from fedatlas.algorithms.fedavg import State
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Clipping
+from fedatlas.errors import FedatlasError
 from fedatlas.federations.horizontal import LocalStepsAlgorithm
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.parts import StarNetwork
@@ -81,6 +82,11 @@ class DpLocalSgd(LocalStepsAlgorithm):
 
     def delta_of(self, samples: int) -> float:
         """δ, where the smallest client has so many samples."""
+        if self.delta is None and samples < 2:
+            raise FedatlasError(
+                f"key 'delta': without it δ of {self.title} is M^-1.1, and the smallest client has "
+                f"M = {samples}: state δ, or give clients more samples"
+            )
         return self.delta if self.delta is not None else samples**-1.1
 
     @property

@@ -25,8 +25,8 @@ class PowerOfChoice(LocalWorkAlgorithm):
 
     An evaluation of f_i(x) counts as a full local gradient, though it takes less. It costs every
     candidate a message each way, of a model and of a number; that a candidate takes part is another
-    message, without bytes, as it has x. On a declared network all candidates are waited for as if
-    all trained.
+    message, of one bit, as it has x. On a declared network all candidates are waited for as if all
+    trained.
 
     candidates: d, at least S = clients_per_round.
     """
@@ -58,7 +58,9 @@ class PowerOfChoice(LocalWorkAlgorithm):
         self, state: State, problem: HorizontalProblem, network: StarNetwork, random: RoundRandom
     ) -> State:
         """Ask for losses, and average the local progress of those whose loss is greatest."""
-        load = self.local_load(problem, (None, 1), up=1 + 1 / problem.dimension, trips=2)
+        number = 1 / problem.dimension  # of a model
+        down = 1 + number / (8 * problem.itemsize)
+        load = self.local_load(problem, (None, 1), down=down, up=1 + number, trips=2)
         asked = network.participants(random, self.candidates, load)
         if len(asked) == 0:
             return state
@@ -66,7 +68,7 @@ class PowerOfChoice(LocalWorkAlgorithm):
         (losses,) = network.gather(problem.losses(x, asked))
         order = np.argsort(-problem.numpy(losses)[:, 0], kind="stable")
         clients = np.sort(asked[order[: self.clients_per_round]])
-        network.broadcast(to=clients)  # that they take part; they have x
+        (x,) = network.broadcast(x, to=clients, bits=1)  # they have x, and learn that they train
         batch = self.local_batches(problem, random, clients)
         y = problem.local_sgd(x, batch, self.local_step_at(random.round))
         (delta,) = network.gather(y - x)

@@ -50,17 +50,22 @@ class NetworkEngine(PredictingNetwork, HorizontalProblem):
         self, x: torch.Tensor, batch: Minibatches, clipping: Clipping
     ) -> torch.Tensor:
         points = x.expand(len(batch.starts), self.dimension)
+        if not batch.samples:
+            return torch.zeros_like(points, memory_format=torch.contiguous_format)
         return self._minibatch_gradients(points, batch, clipping)
 
     def _client_losses(self, x: torch.Tensor, batch: Minibatches) -> torch.Tensor:
-        means = []
-        for start, size in zip(batch.starts, batch.sizes, strict=True):
-            rows = torch.arange(start, start + size, device=self._device)
-            outputs = self.network.outputs(
-                x, lambda part, rows=rows: self._train.at(rows[part]), size
-            )
-            means.append(self._loss.losses(outputs, self._targets[rows]).sum() / max(size, 1))
-        return torch.stack(means)
+        means = self.zeros(len(batch.starts))
+        for client in np.flatnonzero(batch.sizes):
+            start, size = int(batch.starts[client]), int(batch.sizes[client])
+
+            def own(part: slice, start: int = start) -> torch.Tensor:
+                return self._train.at(slice(start + part.start, start + part.stop))
+
+            outputs = self.network.outputs(x, own, size)
+            losses = self._loss.losses(outputs, self._targets[start : start + size])
+            means[client] = losses.mean()
+        return means
 
     def client_gradients(self, x: torch.Tensor, batch: Minibatches) -> torch.Tensor:
         points = x.expand(len(batch.starts), self.dimension)
