@@ -128,7 +128,7 @@ SMALL: dict[str, Small] = {
         *("sparse", CLIENTS, LINEAR, None),
         LOCAL | {"period": 2, "amplification": 1.5, "proximal_weight": 0.3},
     ),
-    "power_of_choice": ("sparse", CLIENTS, LINEAR, None, LOCAL | {"candidates": 7}),
+    "power_of_choice": ("sparse", CLIENTS, LINEAR, None, LOCAL | {"candidates": 5}),
     "fedsam": ("sparse", CLIENTS, LINEAR, None, LOCAL | {"radius": 0.1}),
     "scaffold": ("sparse", CLIENTS, LINEAR, None, LOCAL),
     "fedavgm": ("sparse", CLIENTS, LINEAR, None, LOCAL | {"momentum": 0.6}),

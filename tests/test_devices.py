@@ -16,6 +16,7 @@ from small_federations import AGENTS, CLASSES, DIRECTED, SMALL, TRACKING, small,
 DEVICES = ["cpu:0", *(gpu.name for gpu in visible_gpus())]
 # Over parties, and of linear models on graphs, all is computed on the CPU.
 LINEAR = ("fedavg", "fedprox", "scaffold", "fedpage", "ef21", "diana", "marina", "ef14")
+LINEAR += ("power_of_choice", "dp_local_sgd")
 METHODS = [*LINEAR, *(method for method, (data, *_) in SMALL.items() if data == "images")]
 CHANGES = {"rounds": 12, "record_every": 4}
 

@@ -195,7 +195,8 @@ def test_with_everyone_it_is_the_gaussian_mechanism_whose_budget_is_known():
 
 
 def test_without_noise_there_is_no_privacy():
-    assert SampledGaussian("poisson", 8, 2, 0.0).renyi_budget([1, 2], 1e-5).final[0] == np.inf
+    for sampling in ("poisson", "fixed_size"):
+        assert SampledGaussian(sampling, 8, 2, 0.0).renyi_budget([1, 2], 1e-5).final[0] == np.inf
     assert SampledGaussian("poisson", 8, 2, 0.0).client_pair_epsilon(1, 0.1, at_least=True) > 1e9
 
 

@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from fedatlas.algorithms import build_algorithm
+from fedatlas.algorithms.amplified_fedavg import AmplifiedFedAvg
 from fedatlas.algorithms.cyclic import Cyclic
+from fedatlas.algorithms.dp_local_sgd import DpLocalSgd
 from fedatlas.algorithms.fedadagrad import FedAdagrad
 from fedatlas.algorithms.fedadam import FedAdam
 from fedatlas.algorithms.fedavg import FedAvg
@@ -19,10 +21,14 @@ from fedatlas.algorithms.fedavgm import FedAvgM
 from fedatlas.algorithms.feddyn import FedDyn
 from fedatlas.algorithms.fedlin import FedLin
 from fedatlas.algorithms.fednova import FedNova
+from fedatlas.algorithms.fedpaq import FedPaq
 from fedatlas.algorithms.fedprox import FedProx
+from fedatlas.algorithms.fedsam import FedSam
 from fedatlas.algorithms.fedyogi import FedYogi
+from fedatlas.algorithms.mifa import Mifa
 from fedatlas.algorithms.mime import Mime
 from fedatlas.algorithms.pooled import Pooled
+from fedatlas.algorithms.power_of_choice import PowerOfChoice
 from fedatlas.algorithms.scaffnew import Scaffnew
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
@@ -30,7 +36,7 @@ from fedatlas.schema.network_model import StarNetworkModel
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.training.states import state_arrays
 from small_federations import LINEAR, TIMED, small
-from test_client_weights import SIZES, WEIGHTS, N, engine_of, shares, toy
+from test_client_weights import DECLARED, SIZES, WEIGHTS, N, engine_of, shares, toy
 from test_methods import Run, bounds_at
 
 each_engine = pytest.mark.parametrize("kind", ["compiled", "torch", "network"])
@@ -43,6 +49,7 @@ FAR: dict[str, Any] = LOCAL | {"global_step_size": 1.6e7, "adaptivity": 1e7, "mo
 SLOW = FedAvg(**LOCAL, global_step_size=0.8)  # η/(2τ)
 DESCENT = FedAvg(**WHOLE)
 HALF = {**WHOLE, "local_step_size": 0.15}
+ALL = LOCAL | {"clients_per_round": N, "step_factors": {3: 0.5}}
 
 #: A method, the one that it is, and to what digit.
 REDUCTIONS: dict[str, tuple[Any, Any, float]] = {
@@ -55,6 +62,29 @@ REDUCTIONS: dict[str, tuple[Any, Any, float]] = {
     "MimeLite, no momentum": (Mime(**LOCAL, momentum=0, lite=True), FedAvg(**LOCAL), 1e-14),
     "Mime, one step": (Mime(**WHOLE, momentum=0.5), FedAvgM(**HALF, momentum=0.5), 1e-14),
     "FedLin, one step": (FedLin(**WHOLE), DESCENT, 1e-14),
+    "FedPAQ, C(v) = v": (
+        FedPaq(**LOCAL, compressor={"kind": "rand_k", "share": 1}),
+        FedAvg(**LOCAL),
+        1e-14,
+    ),
+    "MIFA, all take part": (Mifa(**ALL), FedAvg(**ALL), 1e-13),
+    "Amplified FedAvg, γ = 1": (
+        AmplifiedFedAvg(**LOCAL, period=3, amplification=1, proximal_weight=0.4),
+        FedProx(**LOCAL, proximal_weight=0.4),
+        1e-14,
+    ),
+    "Amplified FedAvg, P = 1": (
+        AmplifiedFedAvg(**LOCAL, period=1, amplification=0.8),
+        SLOW,
+        1e-14,
+    ),
+    "Power-of-Choice, d = S": (PowerOfChoice(**LOCAL, candidates=3), FedAvg(**LOCAL), 0),
+    "DP local SGD, σ = 0": (
+        DpLocalSgd(**LOCAL, clip_bound=1e9, noise_multiplier=0, proximal_weight=0.4),
+        FedProx(**LOCAL, proximal_weight=0.4),
+        1e-14,
+    ),
+    "FedSAM, small ρ": (FedSam(**LOCAL, radius=1e-9), FedAvg(**LOCAL), 1e-8),
 }
 
 
@@ -175,6 +205,80 @@ def test_clients_of_different_functions_agree_on_the_optimum(label: str, weights
     assert norms[0] < 1e-9 < 1e-3 < norms[1]
 
 
+def test_mifa_of_few_clients_finds_the_optimum() -> None:
+    """With one step of all samples it is the stochastic average gradient method over clients."""
+    engine, norms = engine_of("compiled", DECLARED), []
+    few = WHOLE | {"clients_per_round": 2}
+    for method in (Mifa(**few), FedAvg(**few)):
+        run = Run(method, engine)
+        norms.append(engine.measure(run.trajectory(900)[-1])["gradient_norm"])
+        if isinstance(method, Mifa):
+            mean = engine.part_of_mean(run.state.client_g.table, np.arange(N))
+            np.testing.assert_allclose(run.state.g, mean, rtol=0, atol=1e-13)
+    assert norms[0] < 1e-9 < 1e-3 < norms[1]
+
+
+def test_amplified_fedavg_goes_on_from_where_periods_begin() -> None:
+    """Of a first period; the next one begins at the amplified model."""
+    engine = engine_of("compiled", "equal")
+    plain = Run(FedAvg(**LOCAL), engine).trajectory(3)
+    run = Run(AmplifiedFedAvg(**LOCAL, period=3, amplification=2.5), engine)
+    found = run.trajectory(4)
+    np.testing.assert_allclose(found[:3], plain[:3], rtol=0, atol=1e-14)
+    np.testing.assert_allclose(found[3] - plain[0], 2.5 * (plain[3] - plain[0]), atol=1e-14)
+    np.testing.assert_array_equal(run.state.anchor, found[3])
+
+
+@each_engine
+def test_clients_with_the_greatest_loss_take_part(kind: str) -> None:
+    """Of five candidates the worst two, by their objectives at x; others only tell a number."""
+    engine = engine_of(kind, "equal", toy((5,) * N))
+    run = Run(PowerOfChoice(**LOCAL | {"clients_per_round": 2}, candidates=5), engine)
+    model, chosen = engine.dimension * engine.itemsize, set()
+    for number in range(1, 9):
+        every = engine.numpy(engine.losses(run.state.x, np.arange(N)))[:, 0]
+        draws = run.round()
+        worst = sorted(draws.clients, key=lambda client: -every[client])[:2]
+        assert [start // 5 for start in draws.batches[0].starts] == sorted(worst)
+        counted = vars(run.counters)
+        assert counted["bytes_down"] == pytest.approx(number * (5 * model + 2 / 8))
+        assert counted["bytes_up"] == number * (5 * engine.itemsize + 2 * model)
+        assert counted["messages"] == number * (2 * 5 + 2 * 2)
+        assert counted["gradient_evaluations"] == number * (5 * 5 + 2 * 3 * 2)
+        assert counted["iteration"] == number * 3
+        chosen |= set(worst)
+    assert len(chosen) > 2
+
+
+def test_power_of_choice_waits_for_all_candidates() -> None:
+    engine = engine_of("compiled", "equal", toy((5,) * N))
+    run = Run(PowerOfChoice(**LOCAL, candidates=5), engine, network=CLOCK)
+    run.round()
+    seconds = 4 * 0.5 + 5 * 8 / 100 + (5 + 3 * 2) * 0.01
+    assert run.counters.simulated_time == pytest.approx(seconds)
+
+
+@each_engine
+@pytest.mark.parametrize("weights", ["equal", *WEIGHTS])
+def test_losses_of_clients_are_their_objectives(kind: str, weights: str) -> None:
+    """Their mean is f, and their differences are along the clients' gradients."""
+    engine = engine_of(kind, WEIGHTS.get(weights, "equal"))
+    x, along = np.random.default_rng(3).normal(size=(2, engine.dimension))
+    who = np.array([0, 2, 3, 5])
+
+    def losses(step: float, clients: np.ndarray) -> np.ndarray:
+        return engine.numpy(engine.losses(engine.array(x + step * along), clients))[:, 0]
+
+    p = np.full(N, 1 / N) if weights == "equal" else shares(weights)
+    measured = engine.measure(engine.array(x))["objective"]
+    assert p @ losses(0, np.arange(N)) == pytest.approx(measured, rel=1e-12)
+    batch = engine.minibatches(RoundRandom(0), who, None)
+    gradients = engine.numpy(engine.client_gradients(engine.array(x), batch))
+    slopes = (losses(1e-5, who) - losses(-1e-5, who)) / 2e-5
+    np.testing.assert_allclose(slopes, gradients @ along, rtol=0, atol=1e-8)
+
+
+RAND_2 = {"kind": "rand_k", "k": 2}
 #: Models that a client is sent and sends, its gradients of 2 of 5 samples and of all, its steps.
 COSTS: dict[str, tuple[Any, float, float, int, int, int]] = {
     "FedAvgM": (FedAvgM(**LOCAL, momentum=0.9), 1, 1, 3, 0, 3),
@@ -186,6 +290,11 @@ COSTS: dict[str, tuple[Any, float, float, int, int, int]] = {
     "Mime": (Mime(**LOCAL, momentum=0.9), 3, 2, 6, 1, 4),
     "FedLin": (FedLin(**LOCAL), 2, 2, 3, 1, 4),
     "Cyclic": (Cyclic(**ALONE, batch_size=2), 1, 1, 3, 0, 3),
+    "FedPAQ": (FedPaq(**LOCAL, compressor=RAND_2), 1, (2 * 64 + 4) / (4 * 64), 3, 0, 3),
+    "MIFA": (Mifa(**LOCAL), 1, 1, 3, 0, 3),
+    "Amplified FedAvg": (AmplifiedFedAvg(**LOCAL, period=2, amplification=2), 1, 1, 3, 0, 3),
+    "DP local SGD": (DpLocalSgd(**LOCAL, clip_bound=0.1, noise_multiplier=1), 1, 1, 3, 0, 3),
+    "FedSAM": (FedSam(**LOCAL, radius=0.1), 1, 1, 6, 0, 6),
 }
 CLOCK = StarNetworkModel(seconds_per_gradient=0.01, latency=0.5, bandwidth_up=100.0)
 
@@ -245,6 +354,14 @@ def test_a_round_without_answers_changes_nothing(label: str) -> None:
         ("fedadam", {"hyper": {"adaptivity": 0.0}}, "adaptivity"),
         ("feddyn", {"hyper": {"regularisation": 0.0}}, "regularisation"),
         ("scaffnew", {"hyper": {"communication_probability": 0.0}}, "communication_probability"),
+        ("power_of_choice", {"hyper": {"candidates": 3}}, "candidates is 3, but 4 of them are to"),
+        ("power_of_choice", {"hyper": {"candidates": 13}}, "'candidates' is 13, .* 12 clients"),
+        ("amplified_fedavg", {"hyper": {"period": 0}}, "period"),
+        ("amplified_fedavg", {"hyper": {"amplification": 0.0}}, "amplification"),
+        ("fedpaq", {"hyper": {"compressor": None}}, "compressor"),
+        ("fedsam", {"hyper": {"radius": 0.0}}, "radius"),
+        ("dp_local_sgd", {"hyper": {"clip_bound": 0.0}}, "clip_bound"),
+        ("dp_local_sgd", {"hyper": {"local_unit": "epochs"}}, "local_unit"),
     ],
 )
 def test_what_a_method_cannot_do_is_refused(algorithm: str, changes: Any, told: str) -> None:

@@ -43,7 +43,9 @@ class SampledGaussian:
         return self.drawn / self.clients
 
     def renyi_budget(self, rounds: Sequence[int], delta: float) -> Budget:
-        """(ε, δ) after these numbers of rounds, by Rényi divergences."""
+        """(ε, δ) after these numbers of rounds, by Rényi divergences; ε without noise is ∞."""
+        if self.noise_multiplier == 0:
+            return Budget(np.full(len(rounds), inf), np.full(len(rounds), delta))
         with _without_warnings():  # orders whose series does not converge are left out
             from dp_accounting import rdp
 
