@@ -73,6 +73,19 @@ CASES: dict[str, list[dict[str, Any]]] = {
         SOME | WORK | {"momentum": 0.0},
     ],
     "fedlin": [ALL | WORK, SOME | WORK, EPOCHS],
+    "fedpaq": [
+        LOCAL[0] | {"compressor": LEVELS},
+        LOCAL[1] | {"compressor": NATURAL},
+        LOCAL[2] | {"compressor": TOP},
+        SOME | WORK | {"compressor": RAND},
+        SOME | WORK | {"compressor": {"kind": "sign"}},
+    ],
+    "mifa": LOCAL,
+    "amplified_fedavg": [
+        LOCAL[0] | {"period": 1, "amplification": 1.5},
+        LOCAL[1] | {"period": 3, "amplification": 2.0, "proximal_weight": 0.7},
+        LOCAL[2] | {"period": 4, "amplification": 0.6},
+    ],
     "cyclic": [WORK, {"local_unit": "epochs", "batch_size": 2} | WORK],
     "fedasync": [
         FLIGHT | {"mixing": 0.6, "proximal_weight": 0.3},
