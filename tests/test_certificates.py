@@ -44,6 +44,10 @@ class ByFormula(PlainProblem):
     def penalty_gradient(self, x: np.ndarray) -> np.ndarray:
         return 0.1 * x
 
+    def client_value(self, client: int, x: np.ndarray) -> float:
+        a, b = self.samples[client]
+        return np.log(1 + np.exp(-b * (a @ x))).mean() + 0.05 * x @ x
+
 
 def sides(name: str, kind: str, weights: str) -> tuple[Any, Any]:
     """An engine, and the plain problem."""

@@ -88,11 +88,14 @@ class Plain:
 
 def view_of(name: str) -> Any:
     """The problem as certificates take it."""
-    own = np.full(N, 1 / N)
-    gradient = Plain(name).client_gradient
+    plain = Plain(name)
     return SimpleNamespace(
-        clients=N, sizes=SIZES, weights=own, gradient=gradient, states=None, trackers=None
-    )
+        clients=N, sizes=SIZES, weights=np.full(N, 1 / N), states=None, trackers=None,
+        gradient=plain.client_gradient,
+        client_value=lambda i, x: float(plain.loss(torch.as_tensor(x), plain.clients[i])),
+        sample_gradients=lambda i, x, rows: [plain.client_gradient(i, x, [j]) for j in rows],
+        penalty_gradient=lambda x: 0.0,
+    )  # fmt: skip
 
 
 SAMPLED = {"clients_per_round": 3, "local_steps": 4, "batch_size": 2}

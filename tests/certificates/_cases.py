@@ -86,6 +86,17 @@ CASES: dict[str, list[dict[str, Any]]] = {
         LOCAL[1] | {"period": 3, "amplification": 2.0, "proximal_weight": 0.7},
         LOCAL[2] | {"period": 4, "amplification": 0.6},
     ],
+    "power_of_choice": [
+        SOME | WORK | {"candidates": CLIENTS, "effective_step": 0.3},
+        SOME | WORK | {"candidates": 3},
+        EPOCHS | {"local_steps": 2, "candidates": 5, "global_step_size": 0.8},
+    ],
+    "dp_local_sgd": [
+        LOCAL[0] | {"clip_bound": 0.4, "noise_multiplier": 0.0},
+        LOCAL[1] | {"clip_bound": 0.4, "noise_multiplier": 0.5, "proximal_weight": 0.7},
+        LOCAL[1] | {"clip_bound": 0.2, "noise_multiplier": 0.5, "batch_size": 4},
+    ],
+    "fedsam": [own | {"radius": 0.3} for own in LOCAL],
     "cyclic": [WORK, {"local_unit": "epochs", "batch_size": 2} | WORK],
     "fedasync": [
         FLIGHT | {"mixing": 0.6, "proximal_weight": 0.3},

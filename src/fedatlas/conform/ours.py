@@ -121,14 +121,16 @@ class PlainProblem:
         kind, x = self.objective.regulariser, np.asarray(x, dtype=np.float64)
         return self.objective.regularisation_weight * _by_torch(torch_penalty_gradient, kind, x)
 
+    def client_value(self, client: int, x: np.ndarray) -> float:
+        """f_i(x)."""
+        features, labels = self._of(client, None)
+        loss = _by_torch(torch_loss, self.objective.loss, features @ x, labels).mean()
+        penalty = _by_torch(torch_penalty, self.objective.regulariser, np.asarray(x))
+        return float(loss + self.objective.regularisation_weight * penalty)
+
     def value(self, x: np.ndarray) -> float:
         """f(x)."""
-        losses = []
-        for client in range(self.clients):
-            features, labels = self._of(client, None)
-            losses.append(_by_torch(torch_loss, self.objective.loss, features @ x, labels).mean())
-        penalty = _by_torch(torch_penalty, self.objective.regulariser, np.asarray(x))
-        return float(self.weights @ losses + self.objective.regularisation_weight * penalty)
+        return float(self.weights @ [self.client_value(own, x) for own in range(self.clients)])
 
     def _of(self, client: int, rows: Any) -> tuple[np.ndarray, np.ndarray]:
         features, labels = self.samples[client]
