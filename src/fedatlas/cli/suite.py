@@ -3,7 +3,7 @@
 import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
@@ -25,6 +25,8 @@ from fedatlas.schema.suite import SUITE, SUITE_FILE, Suite, load_suite
 
 #: Where results of the suite lie, apart from those of workflows, by which these would be made anew.
 RESULTS = Path("results", SUITE)
+# Of experiments of no paper, in atlases.
+_PAPER = "ours"
 #: Seconds until a process has loaded and compiled what training needs.
 START_SECONDS = 20
 
@@ -33,6 +35,15 @@ app = typer.Typer(no_args_is_help=True, help="Methods on the problems of the sui
 Problems = Annotated[
     list[str] | None,
     typer.Option("--problems", help="Names or globs of problems, or of groups; by default all."),
+]
+
+Archive = Annotated[
+    list[Path] | None,
+    typer.Option("--archive", help="Folders with methods that have run, beside the results."),
+]
+Costs = Annotated[
+    list[str] | None,
+    typer.Option("--cost", help="Costs to compare by; by default exchanges, bytes, gradients."),
 ]
 
 
@@ -68,10 +79,13 @@ def run_methods(
     smoke: Annotated[bool, typer.Option("--smoke", help="Only on the smoke problems.")] = False,
     cores: Annotated[int, typer.Option(min=1, help="How many cores to use.")] = 2,
     results: Annotated[Path, typer.Option(help="Folder of the suite's results.")] = RESULTS,
+    archive: Archive = None,
+    cost: Costs = None,
 ) -> None:
-    """Train methods on the problems of their federation, with the tries that are declared.
+    """Train methods on the problems that take them, and score them beside others.
 
-    Seeds that have results are not trained again. What other methods have there stays.
+    Tries are those that are declared. Seeds that have results are not trained again, and what other
+    methods have there stays.
     """
     suite = _suite()
     names = _named(suite, list(suite.smoke) if smoke else problems)
@@ -101,7 +115,52 @@ def run_methods(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    say(f"Traces lie in {results / 'experiments'}")
+    say(f"Traces lie in {results / 'experiments'}\n")
+    for told in scores_of(suite, names, [results, *(archive or [])], cost):
+        say(f"{told}\n")
+
+
+@app.command("score")
+def score(
+    problems: Problems = None,
+    results: Annotated[Path, typer.Option(help="Folder of the suite's results.")] = RESULTS,
+    archive: Archive = None,
+    cost: Costs = None,
+) -> None:
+    """Score the methods that have run, by each cost; nothing is trained."""
+    suite = _suite()
+    for told in scores_of(suite, _named(suite, problems), [results, *(archive or [])], cost):
+        say(f"{told}\n")
+
+
+def scores_of(
+    suite: Suite, problems: Sequence[str], folders: Sequence[Path], costs: Sequence[str] | None
+) -> Iterator[str]:
+    """Tables of the methods that lie in these folders.
+
+    Problems are compared that take the same methods and are measured alike.
+    """
+    from fedatlas.store.atlas import open_atlas
+    from fedatlas.store.profiling import USUAL_COSTS, profile
+
+    atlases = [open_atlas(folder) for folder in folders]
+    alike: dict[tuple[object, ...], dict[str, list[float]]] = {}
+    for name in problems:
+        own, experiment = suite.problems[name], f"{SUITE}-{name}"
+        there = [atlas for atlas in atlases if experiment in atlas.names(_PAPER)]
+        runs = [(atlas, run) for atlas in there for run in atlas.names(f"{_PAPER}/{experiment}")]
+        if len(runs) < 2:
+            continue
+        atlas, run = runs[0]
+        start = float(atlas.sel(experiment, run)[own.measurement][:, 0].median())
+        levels = [float(f"{share * start:.3g}") for share in suite.targets_of(name)]
+        alike.setdefault((own.takes, own.measurement), {})[experiment] = levels
+    if not alike:
+        yield "No problem has two methods, which scores need: run others, or name an archive"
+    for (takes, measurement), targets in alike.items():
+        yield f"{' and '.join(map(str, takes))}, by {measurement}:"
+        chosen = list(costs or USUAL_COSTS)
+        yield str(profile(atlases, str(measurement), chosen, targets, experiments=[*targets]))
 
 
 def _named(suite: Suite, patterns: Sequence[str] | None) -> list[str]:
