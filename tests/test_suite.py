@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 import yaml
 from scipy import sparse
+from typer.testing import CliRunner
 
 import fedatlas
 from catalogue_entry import PUBLISHED
-from fedatlas.cli.suite import train_problem
+from fedatlas.cli import app
+from fedatlas.cli.suite import scores_of, train_problem
 from fedatlas.data.formats import read_raw
 from fedatlas.errors import FedatlasError
 from fedatlas.plan.build import build_plan, plan_of
@@ -142,21 +144,37 @@ def test_the_plan_has_a_problem_as_an_ordinary_experiment():
     assert head.may_be("suite-*") and head.may_be("suite-quad") and not head.may_be("*")
 
 
-def test_a_trial_trains_on_its_own_instance(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A suite of one small problem, and a folder with two methods that ran one after the other."""
+    tmp_path = tmp_path_factory.mktemp("suite")
     small = tmp_path / "suite.yaml"
     declared = yaml.safe_load((CONFIG / "suite.yaml").read_text(encoding="utf-8"))
     declared["problems"] = {"quad": declared["problems"]["quad-skewed"] | {"rounds": 30}}
     declared["methods"]["clients"]["fedavg"]["grid"] = {"local_step_size": ["0.2*L", "0.02/L"]}
+    declared["methods"]["clients"]["ef21"]["grid"] = {"step_size": ["0.3/L"]}
     small.write_text(
         yaml.safe_dump(declared | {"smoke": [], "instances": [1, 4]}), encoding="utf-8"
     )
-    monkeypatch.setattr("fedatlas.cli.suite._files", lambda: [small])
-    monkeypatch.chdir(tmp_path)
-    train_problem("quad", ["fedavg"], tmp_path / "results")
-    folder = tmp_path / "results" / "experiments" / "suite-quad"
-    atlas = fedatlas.open_atlas(tmp_path / "results")
-    assert list(atlas.runs().point) == ["local_step_size-0.2", "local_step_size-0.02"]
-    trace = read_trace(folder / "traces" / "fedavg" / "local_step_size-0.2.nc")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("fedatlas.cli.suite._files", lambda: [small])
+        patched.chdir(tmp_path)
+        train_problem("quad", ["fedavg"], tmp_path / "results")
+        trace = tmp_path / "results/experiments/suite-quad/traces/fedavg/local_step_size-0.2.nc"
+        before = trace.stat().st_mtime_ns
+        train_problem("quad", ["ef21"], tmp_path / "results")
+        assert trace.stat().st_mtime_ns == before  # not trained again
+    return load_suite(small), tmp_path / "results"
+
+
+def test_a_trial_trains_on_its_own_instance(trained):
+    _, results = trained
+    runs = fedatlas.open_atlas(results).runs()
+    points = runs.point[runs.run == "fedavg"]
+    assert list(points) == ["local_step_size-0.2", "local_step_size-0.02"]
+    assert set(runs.run) == {"fedavg", "ef21"}
+    traces = results / "experiments" / "suite-quad" / "traces"
+    trace = read_trace(traces / "fedavg" / "local_step_size-0.2.nc")
     assert trace.seed.to_numpy().tolist() == [1, 4, 5]
     alone = PUBLISHED["suite-quad-skewed"].each_instance()[4].read("train", [])
     expected = fedatlas.train(
@@ -167,11 +185,34 @@ def test_a_trial_trains_on_its_own_instance(tmp_path, monkeypatch):
     )  # fmt: skip
     for measured in ("objective", "gradient_norm", "suboptimality"):
         np.testing.assert_allclose(trace[measured][1], expected[measured][0], rtol=1e-9)
-    # Another method beside it: what is there stays, and is not trained again.
-    before = (folder / "traces" / "fedavg" / "local_step_size-0.2.nc").stat().st_mtime_ns
-    train_problem("quad", ["ef21"], tmp_path / "results")
-    assert (folder / "traces" / "fedavg" / "local_step_size-0.2.nc").stat().st_mtime_ns == before
-    assert set(fedatlas.open_atlas(tmp_path / "results").runs().run) == {"fedavg", "ef21"}
+
+
+def test_methods_are_scored_by_cost_where_two_have_run(trained, tmp_path):
+    suite, results = trained
+    (table, numbers) = scores_of(suite, ["quad"], [results], ["bytes"], tmp_path / "scores")
+    assert table == "clients and composite, by suboptimality:"
+    assert "FedAvg" in numbers and "EF21" in numbers and "bytes: smallest difference" in numbers
+    kinds = {file.suffix for file in (tmp_path / "scores").iterdir()}
+    assert kinds == {".svg", ".tex", ".csv"}
+    start = fedatlas.open_atlas(results).sel("suite-quad", "ef21").suboptimality[:, 0].median()
+    csv = (tmp_path / "scores" / "clients-composite-suboptimality.csv").read_text("utf-8")
+    assert f",{float(f'{0.3 * float(start):.3g}')}," in csv
+    assert "No problem has two methods" in "".join(scores_of(suite, [], [results], None))
+
+
+def test_the_command_names_what_there_is():
+    told = CliRunner().invoke(app, ["suite", "list", "--problems", "polyak_lojasiewicz"]).output
+    assert "quad-flat: Quadratics with flat directions" in told and "tries: fedavg 8" in told
+    for words, why in (
+        (["run", "fedavgg"], "no method 'fedavgg'; similar: fedavg"),
+        (["run", "tdcd", "--problems", "auc"], "none of the problems takes one of the methods"),
+        (
+            ["list", "--problems", "quadd"],
+            "'quadd' is no problem and no group of the suite; similar",
+        ),
+    ):
+        error = CliRunner().invoke(app, ["suite", *words]).exception
+        assert isinstance(error, FedatlasError) and why in str(error)
 
 
 def test_a_project_adds_problems_and_methods(tmp_path):

@@ -15,6 +15,7 @@ import typer
 from fedatlas.data.catalogue import load_catalogue
 from fedatlas.errors import FedatlasError, similar
 from fedatlas.extensions import projects
+from fedatlas.files import write_text
 from fedatlas.plain_text import say
 from fedatlas.plan.build import Plan, plan_of
 from fedatlas.plan.places import catalogue_files, files_named, shipped_configuration
@@ -126,25 +127,34 @@ def score(
     results: Annotated[Path, typer.Option(help="Folder of the suite's results.")] = RESULTS,
     archive: Archive = None,
     cost: Costs = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Folder for a figure, a LaTeX table and all costs as CSV.")
+    ] = None,
 ) -> None:
     """Score the methods that have run, by each cost; nothing is trained."""
     suite = _suite()
-    for told in scores_of(suite, _named(suite, problems), [results, *(archive or [])], cost):
+    folders = [results, *(archive or [])]
+    for told in scores_of(suite, _named(suite, problems), folders, cost, output):
         say(f"{told}\n")
 
 
 def scores_of(
-    suite: Suite, problems: Sequence[str], folders: Sequence[Path], costs: Sequence[str] | None
+    suite: Suite,
+    problems: Sequence[str],
+    folders: Sequence[Path],
+    costs: Sequence[str] | None,
+    output: Path | None = None,
 ) -> Iterator[str]:
     """Tables of the methods that lie in these folders.
 
     Problems are compared that take the same methods and are measured alike.
+    output: the folder that a figure, a table and costs of each such group are written to.
     """
     from fedatlas.store.atlas import open_atlas
     from fedatlas.store.profiling import USUAL_COSTS, profile
 
     atlases = [open_atlas(folder) for folder in folders]
-    alike: dict[tuple[object, ...], dict[str, list[float]]] = {}
+    alike: dict[tuple[tuple[str, ...], str], dict[str, list[float]]] = {}
     for name in problems:
         own, experiment = suite.problems[name], f"{SUITE}-{name}"
         there = [atlas for atlas in atlases if experiment in atlas.names(_PAPER)]
@@ -158,9 +168,16 @@ def scores_of(
     if not alike:
         yield "No problem has two methods, which scores need: run others, or name an archive"
     for (takes, measurement), targets in alike.items():
-        yield f"{' and '.join(map(str, takes))}, by {measurement}:"
+        yield f"{' and '.join(takes)}, by {measurement}:"
         chosen = list(costs or USUAL_COSTS)
-        yield str(profile(atlases, str(measurement), chosen, targets, experiments=[*targets]))
+        found = profile(atlases, measurement, chosen, targets, experiments=[*targets])
+        yield str(found)
+        if output is not None:
+            output.mkdir(parents=True, exist_ok=True)
+            stem = output / "-".join([*takes, measurement])
+            found.plot(f"The suite: {' and '.join(takes)}").save(stem.with_suffix(".svg"))
+            write_text(stem.with_suffix(".tex"), found.to_latex())
+            write_text(stem.with_suffix(".csv"), found.to_dataframe().to_csv(index=False))
 
 
 def _named(suite: Suite, patterns: Sequence[str] | None) -> list[str]:
