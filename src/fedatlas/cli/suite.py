@@ -94,13 +94,13 @@ def run_methods(
     if not jobs:
         raise FedatlasError("none of the problems takes one of the methods: fedatlas suite list")
     seconds = {name: sum(_seconds(suite, name, own)) for name, own in jobs}
-    about = sum(seconds.values()) / min(cores, len(jobs)) + START_SECONDS
+    about = (sum(seconds.values()) / min(cores, len(jobs)) + START_SECONDS) / 60
     trained = {method for _, own in jobs for method in own}
     tries = sum(suite.every_method[method].tries for _, own in jobs for method in own)
     instances = len(suite.instances) + len(suite.tuning_instances)
     say(
         f"{len(jobs)} problems, {len(trained)} method{'s' * (len(trained) > 1)}, {tries} tries on "
-        f"{instances} instances each: about {max(about / 60, 0.5):.1f} minutes on {cores} cores"
+        f"{instances} instances each: about {about:.1f} minutes on {cores} free cores"
     )
     # As jobs of the workflow, whose numbers these are: see `fedatlas.cli.main`.
     os.environ |= {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
