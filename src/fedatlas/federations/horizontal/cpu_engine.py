@@ -47,11 +47,11 @@ class CompiledEngine(LinearProblem):
         if clipping.norm not in self._norms:
             norms = sparse.linalg.norm(self.rows, ord=clipping.order, axis=1)
             self._norms[clipping.norm] = norms
-        points = np.broadcast_to(x, (len(batch.starts), self.dimension))
-        gradients = np.empty(points.shape)
+        gradients = np.empty((len(batch.starts), self.dimension))
         rows, share = batch.padded()
         loss, *penalty_codes = self.codes
-        for client, point in enumerate(points):
+        for client in range(len(gradients)):
+            point = x if x.ndim == 1 else x[client]
             drawn = share[client] > 0
             taken, weights = rows[client, drawn], share[client, drawn]
             features = self.rows[taken]
