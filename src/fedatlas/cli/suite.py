@@ -106,7 +106,9 @@ def run_methods(
     os.environ |= {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
     started = time.monotonic()
     jobs.sort(key=lambda job: -seconds[job[0]])  # the longest first
-    with ProcessPoolExecutor(min(cores, len(jobs)), mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(
+        min(cores, len(jobs)), mp_context=get_context("spawn"), initializer=_log_errors_only
+    ) as pool:
         waiting = {pool.submit(train_problem, name, own, results): name for name, own in jobs}
         try:
             for number, done in enumerate(as_completed(waiting), 1):
@@ -220,6 +222,11 @@ def _seconds(suite: Suite, problem: str, methods: Sequence[str]) -> list[float]:
     return [each * suite.every_method[method].tries for method in methods]
 
 
+def _log_errors_only() -> None:
+    """In a process of tries, of which it is no news that a step is too large."""
+    logging.getLogger().setLevel(logging.ERROR)
+
+
 def train_problem(problem: str, methods: Sequence[str], results: Path) -> float:
     """Make a problem's data, train methods on it and choose their tries; seconds that it took.
 
@@ -233,7 +240,6 @@ def train_problem(problem: str, methods: Sequence[str], results: Path) -> float:
     from fedatlas.training.steps import train_run
 
     started = time.monotonic()
-    logging.getLogger().setLevel(logging.ERROR)  # that a step is too large is no news of tries
     name = f"{SUITE}-{problem}"
     folder = results.absolute() / "experiments" / name
     suite = _suite()
