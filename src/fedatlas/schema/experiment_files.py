@@ -101,7 +101,7 @@ def _files_below(folders: Iterable[Path]) -> Iterator[Path]:
     """Files in the folders and one level down; not those that editors and systems hide."""
     for folder in folders:
         for pattern in ("*/*.yaml", "*/*.yml", "*.yaml", "*.yml"):
-            for file in folder.glob(pattern):
+            for file in sorted(folder.glob(pattern)):
                 if not any(part.startswith(".") for part in file.relative_to(folder).parts):
                     yield file
 
