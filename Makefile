@@ -33,8 +33,12 @@ demo: environment
 	@echo
 	@$(BIN)/fedatlas summary
 
+# Results are synced to the disk, thousands of times in tests: in memory nothing waits for that.
+MEMORY = $(shell [ -w /dev/shm ] && [ $$(df --output=avail /dev/shm | tail -1) -gt 2000000 ] && echo /dev/shm)
+
 test: environment
-	$(BIN)/python -m pytest -n $(CORES) --dist loadfile --no-loadscope-reorder --durations=20
+	place=$$(mktemp -d $(if $(MEMORY),$(MEMORY)/fedatlas-tests-XXXXXX)) && trap 'rm -rf "$$place"' EXIT && \
+		TMPDIR=$$place $(BIN)/python -m pytest -n $(CORES) --dist loadfile --no-loadscope-reorder --durations=20
 
 # A copy with the plugins for clusters: Snakemake loads every plugin that it finds at each start.
 CLUSTER := .venv-cluster
