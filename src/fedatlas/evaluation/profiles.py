@@ -16,6 +16,7 @@ import numpy as np
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparison import CONFIDENCE
 from fedatlas.evaluation.levels import Trace, cost_axis, cost_to_reach, log_target
+from fedatlas.evaluation.tuning import chances
 
 #: Who spends so many times as much as the best counts as one who never arrives.
 MOST = 4.0
@@ -24,7 +25,6 @@ LEAST = 0.01
 #: As of seeds in verdicts: fewer make no 95 % by signs, however alike they are.
 FEWEST_PROBLEMS = 6
 DRAWS = 1000
-TRIES_DRAWN = 200
 
 #: problem → method → its trace, whose seeds are instances.
 Problems = Mapping[str, Mapping[str, Trace]]
@@ -141,10 +141,16 @@ def ratios(spent: np.ndarray) -> np.ndarray:
 def area(ratio: np.ndarray, most: float = MOST) -> np.ndarray:
     """(methods,) area under the performance profile from ratio 1 to `most`, over its width.
 
-    It is exact, as a profile is a sum of steps: a pair counts (most − r)/(most − 1), or 0 behind.
+    It is exact, as a profile is a sum of steps, one for each pair.
     """
-    shares: np.ndarray = ((most - np.clip(ratio, 1, most)) / (most - 1)).mean(axis=0)
+    shares: np.ndarray = worth(ratio, most).mean(axis=0)
     return shares
+
+
+def worth(ratio: np.ndarray, most: float = MOST) -> np.ndarray:
+    """What each pair adds to an area: (most − r)/(most − 1), or 0 behind."""
+    found: np.ndarray = (most - np.clip(ratio, 1, most)) / (most - 1)
+    return found
 
 
 def performance_profile(ratio: np.ndarray, at: np.ndarray) -> np.ndarray:
@@ -277,17 +283,14 @@ def by_tries(
     measurement: str | Mapping[str, str],
     targets: Targets,
     cost: str,
-    draws: int = TRIES_DRAWN,
-    seed: int = 0,
 ) -> np.ndarray:
-    """(tries, methods) mean area of those who try 1 to all configurations of a method's grid.
+    """(tries, methods) expected area of those who try 1 to all configurations of a method's grid.
 
     ranked: problem → method → traces of its grid, the best first, as configurations are chosen.
     Whoever tries n draws n of them without replacement and keeps the best. Ratios are to the best
     of the methods after all tries, so that areas do not depend on who else tries how much. A method
     with fewer configurations, as one that tunes itself has one, keeps its last area.
     """
-    random = np.random.default_rng(seed)
     methods = tuple(next(iter(ranked.values())))
     most = max(len(grid) for own in ranked.values() for grid in own.values())
     found = [
@@ -300,21 +303,16 @@ def by_tries(
         )
         for rank in range(most)
     ]
-    problem = found[0].problem
     spent = np.stack([typical(costs.spent) for costs in found], axis=2)  # pairs, methods, ranks
     kept = np.isfinite(spent[:, :, 0]).any(axis=1)
-    best = spent[:, :, 0].min(axis=1)[kept]
+    spent, problem = spent[kept], found[0].problem[kept]
+    best = spent[:, :, 0].min(axis=1)[:, None, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        each = worth(np.where(spent <= best, 1.0, spent / best))
     areas = np.zeros((most, len(methods)))
-    for _ in range(draws):
-        chosen = np.empty((*spent.shape[:2], most), dtype=int)
-        for name, own in ranked.items():
-            for place, method in enumerate(methods):
-                size = len(own[method])
-                kept_ranks = np.minimum.accumulate(random.permutation(size))
-                after = kept_ranks[np.minimum(np.arange(most), size - 1)]
-                chosen[problem == name, place] = after
-        drawn = np.take_along_axis(spent, chosen, axis=2)[kept]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            against = np.where(drawn <= best[:, None, None], 1.0, drawn / best[:, None, None])
-        areas += area(against).T / draws
-    return areas
+    for name, own in ranked.items():
+        for place, method in enumerate(methods):
+            size = len(own[method])
+            chance = chances(size)[np.minimum(np.arange(most), size - 1)]
+            areas[:, place] += chance @ each[problem == name, place, :size].sum(axis=0)
+    return areas / len(spent)
