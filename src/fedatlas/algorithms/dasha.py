@@ -60,11 +60,7 @@ class Dasha(HorizontalAlgorithm):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if not self.compressor.unbiased:
-            raise ValueError(
-                f"compressor: {self.compressor.kind} is biased, but DASHA needs an unbiased one, "
-                "such as rand_k; EF21 takes it"
-            )
+        self.compressor.require_unbiased(self.title)
         if (self.batch_size is None) != (self.full_gradient_probability == 1):
             raise ValueError(
                 "batch_size and full_gradient_probability: minibatches are for rounds without "

@@ -46,11 +46,7 @@ class Diana(HorizontalAlgorithm):
 
     @model_validator(mode="after")
     def _compressor_is_unbiased(self) -> Self:
-        if not self.compressor.unbiased:
-            raise ValueError(
-                f"compressor: {self.compressor.kind} is biased, but DIANA needs an unbiased one, "
-                "such as rand_k; EF21 takes it"
-            )
+        self.compressor.require_unbiased(self.title)
         return self
 
     @property

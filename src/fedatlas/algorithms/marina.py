@@ -55,11 +55,7 @@ class Marina(HorizontalAlgorithm):
 
     @model_validator(mode="after")
     def _compressor_is_unbiased(self) -> Self:
-        if not self.compressor.unbiased:
-            raise ValueError(
-                f"compressor: {self.compressor.kind} is biased, but MARINA needs an unbiased one, "
-                "such as rand_k; EF21 takes it"
-            )
+        self.compressor.require_unbiased(self.title)
         return self
 
     @property

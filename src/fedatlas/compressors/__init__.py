@@ -69,6 +69,14 @@ class Compressor(KindModel):
         """
         return _part_sent(self, dimension, itemsize)
 
+    def require_unbiased(self, method: str) -> None:
+        """ValueError if it is biased, for validators of methods that need E C(x) = x."""
+        if not self.unbiased:
+            raise ValueError(
+                f"compressor: {self.kind} is biased, but {method} needs an unbiased one, such as "
+                "rand_k; EF21 takes it"
+            )
+
     @cached_property
     def law_holds(self) -> bool:
         """True: else a FedatlasError says what was declared, and what was measured."""
