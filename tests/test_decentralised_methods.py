@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import certified
 import small_federations
+from certificates import _cases
 from fedatlas.algorithms import build_algorithm
 from fedatlas.algorithms.binomial_gradient_descent import BinomialGradientDescent
 from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
@@ -274,19 +275,8 @@ def assert_close(ours: np.ndarray, theirs: np.ndarray) -> None:
 
 LOOPS = ("compact", "literal", "provable")
 HORIZON = ITERATIONS - 1
-S1 = {
-    "name": "s1",
-    "alpha_factor": 0.5, "beta_factor": 0.4, "gamma_factor": 0.6, "samples_factor": 0.1,
-    "p_alpha": 0.5, "p_beta": 0.4, "p_gamma": 0.6, "p_m": 1.5, "p_zeta": -0.3, "p_eta": 0.2,
-}  # fmt: skip
-S2 = {
-    "name": "s2", "alpha": 0.3, "beta": 0.2, "gamma": 0.15, "samples_base": 1.1,
-    "p_zeta": 0.97, "p_eta": 0.95,
-}  # fmt: skip
-CONSTANT = {
-    "name": "constant", "alpha": 0.3, "beta": 0.2, "gamma": 0.15, "samples": 3,
-    "state_noise_scale": 0.7, "tracker_noise_scale": 0.4,
-}  # fmt: skip
+S1, S2 = _cases.S1 | {"samples_factor": 0.1}, _cases.S2 | {"samples_base": 1.1}
+CONSTANT = _cases.CONSTANT
 
 
 def stepped(name: str, method: Algorithm, toy: Toy, graphs: Any) -> list[dict[str, Any]]:
