@@ -136,10 +136,10 @@ def compare(
 ) -> None:
     """Say what runs spend to a target, alone or beside published ones of the same problem."""
     from fedatlas.store.atlas import open_marked
-    from fedatlas.store.comparison import compare
+    from fedatlas.store.comparison import USUAL_COSTS, compare
     from fedatlas.store.plotting import plot
 
-    costs = cost or ["exchanges", "bytes", "gradient_evaluations"]
+    costs = cost or USUAL_COSTS
     ours = open_marked(traces, config)
     theirs = None if against is None else open_marked(against, config)
     chosen: dict[str, Any] = {
@@ -179,7 +179,8 @@ def profile(
 ) -> None:
     """Compare methods over many problems (experiments) and targets, one currency at a time."""
     from fedatlas.store.atlas import open_marked
-    from fedatlas.store.profiling import USUAL_COSTS, profile
+    from fedatlas.store.comparison import USUAL_COSTS
+    from fedatlas.store.profiling import profile
 
     if table is not None and table.suffix != ".tex":
         raise FedatlasError(f"{table}: must end in .tex, the format that is written")

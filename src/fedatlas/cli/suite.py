@@ -153,7 +153,8 @@ def scores_of(
     output: the folder that a figure, a table and costs of each such group are written to.
     """
     from fedatlas.store.atlas import open_atlas
-    from fedatlas.store.profiling import USUAL_COSTS, profile
+    from fedatlas.store.comparison import USUAL_COSTS
+    from fedatlas.store.profiling import profile
 
     atlases = [open_atlas(folder) for folder in folders]
     alike: dict[tuple[tuple[str, ...], str], dict[str, list[float]]] = {}

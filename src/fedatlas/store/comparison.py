@@ -42,6 +42,8 @@ from fedatlas.schema.quantities import (
 from fedatlas.store.atlas import Atlas, AtlasRun
 from fedatlas.store.compared import AtlasComparison, measured
 
+#: By which commands compare where none is named.
+USUAL_COSTS = ("exchanges", "bytes", "gradient_evaluations")
 # Of runs, over the seeds that did not diverge.
 _AT_END = ("final", "final_low", "final_high", "final_median", "final_lowest", "final_highest")
 

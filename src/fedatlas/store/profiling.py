@@ -43,8 +43,6 @@ from fedatlas.store.plotting import Plot, drawn
 if TYPE_CHECKING:
     import pandas as pd
 
-USUAL_COSTS = ("exchanges", "bytes", "gradient_evaluations")
-
 
 @dataclass(frozen=True, repr=False)
 class Profiles:
