@@ -38,6 +38,7 @@ MEMORY = $(shell [ -w /dev/shm ] && [ $$(df --output=avail /dev/shm | tail -1) -
 
 test: environment
 	place=$$(mktemp -d $(if $(MEMORY),$(MEMORY)/fedatlas-tests-XXXXXX)) && trap 'rm -rf "$$place"' EXIT && \
+		trap 'exit 1' HUP INT TERM && \
 		TMPDIR=$$place $(BIN)/python -m pytest -n $(CORES) --dist loadfile --no-loadscope-reorder --durations=20
 
 # A copy with the plugins for clusters: Snakemake loads every plugin that it finds at each start.
