@@ -152,6 +152,7 @@ def scores_of(
     Problems are compared that take the same methods and are measured alike.
     output: the folder that a figure, a table and costs of each such group are written to.
     """
+    from fedatlas.evaluation.profiles import NothingReachedError
     from fedatlas.store.atlas import open_atlas
     from fedatlas.store.comparison import USUAL_COSTS
     from fedatlas.store.profiling import profile
@@ -173,7 +174,11 @@ def scores_of(
     for (takes, measurement), targets in alike.items():
         yield f"{' and '.join(takes)}, by {measurement}:"
         chosen = list(costs or USUAL_COSTS)
-        found = profile(atlases, measurement, chosen, targets, experiments=[*targets])
+        try:
+            found = profile(atlases, measurement, chosen, targets, experiments=[*targets])
+        except NothingReachedError as error:
+            yield str(error)
+            continue
         yield str(found)
         if output is not None:
             output.mkdir(parents=True, exist_ok=True)

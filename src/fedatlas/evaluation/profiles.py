@@ -179,6 +179,10 @@ def mean_ranks(spent: np.ndarray) -> np.ndarray:
     return ranks.mean(axis=0)
 
 
+class NothingReachedError(FedatlasError):
+    """No method reaches any target."""
+
+
 @dataclass(frozen=True)
 class Scores:
     """Areas with their 95 % intervals, and ranks; each (methods,).
@@ -212,15 +216,17 @@ def scores(costs: Costs, draws: int = DRAWS, seed: int = 0) -> Scores:
     Intervals and margins are of `resampled`, moved to lie around the areas, as seeds drawn with
     replacement are noisier and put the best further from the least; and wider for few problems by
     Student's t, as percentiles of few are too narrow (Hesterberg 2015). Margins are `LEAST` at
-    least. Fewer than `FEWEST_PROBLEMS` tell nothing apart. FedatlasError if no method reaches any
-    target.
+    least. Fewer than `FEWEST_PROBLEMS` tell nothing apart. NothingReachedError if no method reaches
+    any target.
     """
     from scipy.special import ndtr, stdtrit
 
     spent = typical(costs.spent)
     ratio = ratios(spent)
     if not len(ratio):
-        raise FedatlasError("targets: no method reaches any of them: name targets further from 0")
+        raise NothingReachedError(
+            "targets: no method reaches any of them: name targets further from 0"
+        )
     own, problems = area(ratio), len(set(costs.problem.tolist()))
     low, high, margin = np.zeros_like(own), np.ones_like(own), np.ones((len(own),) * 2)
     if problems >= FEWEST_PROBLEMS:

@@ -31,6 +31,7 @@ from fedatlas.evaluation.profiles import (
 )
 from fedatlas.evaluation.tuning import ranked
 from fedatlas.figures.profiles import Currency, compose
+from fedatlas.markdown import counted
 from fedatlas.plain_text import latex, printable
 from fedatlas.schema.config import Names, listed
 from fedatlas.schema.quantities import LEVELS, check_reachable
@@ -340,7 +341,7 @@ def _grid(atlas: Atlas, run: AtlasRun) -> list[Trace]:
 def _size(costs: Costs) -> str:
     numbers = sorted({*costs.instances.tolist()})
     told = f"{numbers[0]}" if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
-    return f"{len(set(costs.problem.tolist()))} problems with {told} instances each"
+    return f"{counted(len(set(costs.problem.tolist())), 'problem')} with {told} instances each"
 
 
 def _resolved(own: Scores) -> str:
