@@ -33,7 +33,7 @@ from fedatlas.pages.repository import (
 from fedatlas.schema.experiment_files import read_experiments
 from fedatlas.schema.models import read_yaml, validated
 from fedatlas.schema.objectives import objective_classes
-from fedatlas.schema.papers import OURS, PANELS, RAN, load_coverage
+from fedatlas.schema.papers import OURS, PANELS, RAN, load_coverage, setting_of
 from fedatlas.schema.partitions import OF_CLIENTS, OF_PARTIES, Partition
 from fedatlas.store.experiment import Experiment
 from verdict_factory import verdict
@@ -198,7 +198,7 @@ def test_a_figure_s_page_counts_every_verdict_once(plan, of):
             told = sum(map(int, re.findall(r"(\d+) [a-z]", rows[key][each.name][-1])))
             # Each sentence of the experiments that stand here first, and ran.
             tested = {
-                (claim.sentence, own.settings[name])
+                (claim.sentence, setting_of(own.settings, f"{name}/{claim.id}"))
                 for name in each.experiments
                 if name in own.settings and first_line(own, name) is each
                 for claim in plan.experiments[name].claims

@@ -13,7 +13,7 @@ from fedatlas.extensions import projects
 from fedatlas.files import canonical_json, text_digest
 from fedatlas.plan.places import files_named, shipped_configuration
 from fedatlas.schema.claims import CaseOutcome
-from fedatlas.schema.papers import Sentence, load_papers, load_sentences, read_settings
+from fedatlas.schema.papers import Sentence, load_papers, load_sentences, read_settings, setting_of
 
 
 def by_sentence(
@@ -22,7 +22,7 @@ def by_sentence(
     """What tallies count: claims of one sentence in one setting joined, all their cases below.
 
     sentences: by id; claims of other ones, and questions of ours, stay as they are. settings:
-    experiment → where it ran, one of `SETTINGS`. A claim that speaks of another share of its cases
+    as of `Coverage`. A claim that speaks of another share of its cases
     than the sentence does is one case of it.
     """
     cases, joined = cases_of(verdicts), dict[str, list[Verdict]]()
@@ -32,7 +32,7 @@ def by_sentence(
         if sentence is None:
             found += [whole, *cases.get(whole.claim, [])]
             continue
-        setting = settings.get(whole.claim.partition("/")[0], "")
+        setting = setting_of(settings, whole.claim)
         row = f"{sentence.id}, {setting}" if setting else sentence.id
         own = cases.get(whole.claim, [])
         if not own or whole.cases != sentence.cases:

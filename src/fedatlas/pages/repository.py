@@ -21,7 +21,7 @@ from fedatlas.evaluation.verdicts import cases_of, read_verdicts, whole_claims
 from fedatlas.markdown import code, link, paragraph, table, text
 from fedatlas.schema.claims import CaseOutcome, Claim, Effect, Outcome
 from fedatlas.schema.experiments import Experiment
-from fedatlas.schema.papers import SETTINGS, Coverage, Paper, Sentence
+from fedatlas.schema.papers import SETTINGS, Coverage, Paper, Sentence, setting_of
 from fedatlas.schema.quantities import COSTS, MEASUREMENTS
 from fedatlas.store.table import KEYS
 
@@ -151,15 +151,17 @@ def sentence_outcomes(
 ) -> list[SentenceOutcome]:
     """How a paper's sentences came out, a row for each setting in which claims were judged.
 
-    settings: experiment → its setting; others are left out. Rows are in the paper's order.
+    settings: as of `Coverage`; experiments that are not there are left out. Rows are in the
+    paper's order.
     """
     places = {(each.experiment, each.claim): each for each in kept}
     judged: dict[tuple[str, str], list[tuple[Claim, KeptVerdict]]] = {}
-    for name in settings:
+    for name in filter(experiments.__contains__, settings):
         for claim in experiments[name].claims:
             tested = claim.sentence or ""
             if tested in sentences and (name, claim.id) in places:
-                own = judged.setdefault((tested, settings[name]), [])
+                setting = setting_of(settings, f"{name}/{claim.id}")
+                own = judged.setdefault((tested, setting), [])
                 own.append((claim, places[name, claim.id]))
     rows = []
     for sentence in sentences.values():

@@ -5,6 +5,7 @@ Imported when the workflow is parsed: light.
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -179,7 +180,7 @@ AS_THE_PAPER = ("paper", "dataless")
 SETTINGS = {
     "on the paper's setting": AS_THE_PAPER,
     "smaller": ("smaller",),
-    "on other data": ("other",),
+    "on other data or times": ("other",),
     "in runs of ours": ("ours",),
 }
 
@@ -194,6 +195,8 @@ class Covered(Model):
         part of it or with a smaller network; `other` on other data; `never`; `ours` where the
         paper shows no runs, but experiments of ours test what it states; `nothing` where there is
         nothing to run.
+    other: globs of their claims that were judged as `other` all the same, such as those about
+        seconds of a network that the paper does not give.
     data: on which it ran, or would.
     size: rows, rounds and seeds of what ran.
     why: what differs from the paper, or why it never ran.
@@ -203,6 +206,7 @@ class Covered(Model):
     panels: tuple[str, ...] = ()
     experiments: tuple[str, ...] = ()
     ran: Literal["paper", "dataless", "smaller", "other", "never", "ours", "nothing"]
+    other: tuple[str, ...] = ()
     data: str = ""
     size: str = ""
     why: str = ""
@@ -253,13 +257,25 @@ class Coverage(Model):
 
     @property
     def settings(self) -> dict[str, str]:
-        """Experiments that ran → their one of `SETTINGS`; of several lines the first counts."""
+        """Experiments that ran, and globs of claims → their one of `SETTINGS`.
+
+        Of several lines the first counts. `setting_of` reads them.
+        """
         setting = {ran: name for name, kinds in SETTINGS.items() for ran in kinds}
         found: dict[str, str] = {}
         for each in self.figures:
             for name in each.experiments if each.ran in setting else ():
                 found.setdefault(name, setting[each.ran])
+                found |= {f"{name}/{claims}": setting["other"] for claims in each.other}
         return found
+
+
+def setting_of(settings: Mapping[str, str], claim: str) -> str:
+    """The setting of a claim, `experiment/claim`, or ""."""
+    for name, setting in settings.items():
+        if "/" in name and fnmatchcase(claim, name):
+            return setting
+    return settings.get(claim.partition("/")[0], "")
 
 
 def load_coverage(
@@ -284,7 +300,7 @@ def load_coverage(
 
 
 def read_settings(path: Path) -> dict[str, str]:
-    """Experiments that ran → their one of `SETTINGS`, of all papers; none if there is no file."""
+    """`Coverage.settings` of all papers; none if there is no file."""
     content = read_yaml(path) if path.is_file() else {}
     found: dict[str, str] = {}
     for key, value in content.items() if isinstance(content, Mapping) else ():
