@@ -142,6 +142,7 @@ SMALL: dict[str, Small] = {
         {"step_size": 0.1, "communication_probability": 0.4, "batch_size": 2},
     ),
     "mime": ("sparse", CLIENTS, LINEAR, None, LOCAL | {"momentum": 0.6}),
+    "feddane": ("sparse", CLIENTS, LINEAR, None, LOCAL | {"proximal_weight": 0.3}),
     "fedlin": ("sparse", CLIENTS, LINEAR, None, LOCAL),
     "cyclic": (
         *("sparse", CLIENTS, LINEAR, None),

@@ -18,6 +18,7 @@ from fedatlas.algorithms.fedadagrad import FedAdagrad
 from fedatlas.algorithms.fedadam import FedAdam
 from fedatlas.algorithms.fedavg import FedAvg
 from fedatlas.algorithms.fedavgm import FedAvgM
+from fedatlas.algorithms.feddane import FedDane
 from fedatlas.algorithms.feddyn import FedDyn
 from fedatlas.algorithms.fedlin import FedLin
 from fedatlas.algorithms.fednova import FedNova
@@ -62,6 +63,12 @@ REDUCTIONS: dict[str, tuple[Any, Any, float]] = {
     "MimeLite, no momentum": (Mime(**LOCAL, momentum=0, lite=True), FedAvg(**LOCAL), 1e-14),
     "Mime, one step": (Mime(**WHOLE, momentum=0.5), FedAvgM(**HALF, momentum=0.5), 1e-14),
     "FedLin, one step": (FedLin(**WHOLE), DESCENT, 1e-14),
+    "FedDANE, one step": (FedDane(**WHOLE, proximal_weight=9), DESCENT, 1e-14),
+    "FedDANE, all clients": (
+        FedDane(**ALL, proximal_weight=0),
+        FedLin(**ALL | {"local_step_size": 0.6}),
+        1e-14,
+    ),
     "FedPAQ, C(v) = v": (
         FedPaq(**LOCAL, compressor={"kind": "rand_k", "share": 1}),
         FedAvg(**LOCAL),
@@ -107,6 +114,7 @@ ALONE: dict[str, Any] = {"local_steps": 3, "local_step_size": 0.2}
         Cyclic(**ALONE),
         Mime(**ALONE, clients_per_round=1, momentum=0),
         FedLin(**ALONE | {"local_step_size": 0.6}, clients_per_round=1),
+        FedDane(**ALONE, clients_per_round=1, proximal_weight=0),
     ],
     ids=lambda method: method.title,
 )
@@ -184,6 +192,7 @@ EXACT = {
     "Scaffnew": Scaffnew(step_size=0.3, communication_probability=0.3),
     "Mime": Mime(**WHOLE | {"local_steps": 5}, momentum=0.5),
     "FedLin": FedLin(**WHOLE | {"local_steps": 5, "local_step_size": 1.5}),
+    "FedDANE": FedDane(**WHOLE | {"local_steps": 5}, proximal_weight=0.5),
 }
 
 
@@ -203,6 +212,16 @@ def test_clients_of_different_functions_agree_on_the_optimum(label: str, weights
             own = run.state.h if isinstance(method, FedDyn) else 0
             np.testing.assert_allclose(mean, own, rtol=0, atol=1e-13)
     assert norms[0] < 1e-9 < 1e-3 < norms[1]
+
+
+def test_feddane_draws_twice() -> None:
+    """Gradients of two clients, and steps of two others; both may be the same by chance."""
+    run = Run(
+        FedDane(**WHOLE | {"clients_per_round": 2}, proximal_weight=0.5),
+        engine_of("compiled", "equal"),
+    )
+    pairs = [[tuple(own.starts) for own in run.round().batches[:2]] for _ in range(8)]
+    assert sum(first != second for first, second in pairs) > 4
 
 
 def test_mifa_of_few_clients_finds_the_optimum() -> None:
@@ -289,6 +308,7 @@ COSTS: dict[str, tuple[Any, float, float, int, int, int]] = {
     "MimeLite": (Mime(**LOCAL, momentum=0.9, lite=True), 2, 2, 3, 1, 4),
     "Mime": (Mime(**LOCAL, momentum=0.9), 3, 2, 6, 1, 4),
     "FedLin": (FedLin(**LOCAL), 2, 2, 3, 1, 4),
+    "FedDANE": (FedDane(**LOCAL, proximal_weight=0.1), 3, 2, 3, 2, 5),
     "Cyclic": (Cyclic(**ALONE, batch_size=2), 1, 1, 3, 0, 3),
     "FedPAQ": (FedPaq(**LOCAL, compressor=RAND_2), 1, (2 * 64 + 4) / (4 * 64), 3, 0, 3),
     "MIFA": (Mifa(**LOCAL), 1, 1, 3, 0, 3),
@@ -305,7 +325,7 @@ def test_a_round_costs_what_the_paper_says(label: str) -> None:
     method, down, up, few, whole, steps = COSTS[label]
     run = Run(method, engine_of("compiled", "equal", toy((5,) * N)), network=CLOCK)
     reached = {"Scaffnew": N, "Cyclic": 1}.get(label, 3)
-    gradients, trips = 2 * few + 5 * whole, 2 if label in ("Mime", "FedLin") else 1
+    gradients, trips = 2 * few + 5 * whole, 2 if label in ("Mime", "FedLin", "FedDANE") else 1
     for number in range(1, 3):
         run.round()
         counted = vars(run.counters)

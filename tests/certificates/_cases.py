@@ -72,6 +72,11 @@ CASES: dict[str, list[dict[str, Any]]] = {
         SOME | WORK | {"momentum": 0.6, "lite": True},
         SOME | WORK | {"momentum": 0.0},
     ],
+    "feddane": [
+        ALL | WORK | {"proximal_weight": 0.7},
+        SOME | WORK | {"proximal_weight": 0.0},
+        EPOCHS | {"local_steps": 2, "proximal_weight": 0.7},
+    ],
     "fedlin": [ALL | WORK, SOME | WORK, EPOCHS],
     "fedpaq": [
         LOCAL[0] | {"compressor": LEVELS},
