@@ -282,6 +282,11 @@ def test_the_legend_names_every_run_its_step_and_its_losses():
     of_runs = grid_of(composed(by_step(), figure_of(rows="run")))
     assert [row[0].get_ylabel().splitlines()[0] for row in of_runs] == ["FedPAGE", "FedAvg"]
     assert [legend(row[-1])[0] for row in of_runs] == legend(selected[0, -1])[:2]
+    for method, points in (found := by_step()).items():
+        for trace in points.values():
+            trace.attrs["algorithm_title"] = method
+    of_methods = grid_of(composed(found, figure_of(rows="algorithm", points="selected")))
+    assert [row[0].get_ylabel().splitlines()[0] for row in of_methods] == ["page", "avg"]
     everything = grid_of(composed(by_step()))
     assert legend(everything[0, -1])[:2] == ["FedPAGE, step size 0.1", "FedPAGE, step size 0.03"]
     lost = {"page": {"p": levels_trace([0.1, NAN, NAN])}, "avg": {"p": falling_trace([0.5] * 3)}}

@@ -126,6 +126,8 @@ def row_title(rows: str, trace: Trace, run_title: str) -> str:
     if rows == "partition":
         clients = json.loads(trace.attrs["specification"])["partition"]["clients"]
         return f"{clients if isinstance(clients, int) else ' + '.join(map(str, clients))} clients"
+    if rows == "algorithm":
+        return str(trace.attrs["algorithm_title"])
     return run_title if rows == "run" else ""
 
 

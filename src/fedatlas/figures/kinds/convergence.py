@@ -92,7 +92,7 @@ class ConvergenceFigure(Figure):
     costs: tuple[Cost, ...] = Field(
         default=("round", "bytes", "gradient_evaluations"), min_length=1
     )
-    rows: Literal["effective_step_size", "partition", "run", "none"] = "none"
+    rows: Literal["effective_step_size", "partition", "algorithm", "run", "none"] = "none"
     points: Literal["all", "selected"] = "all"
     dashed: dict[str, str] = Field(default={})
     rates: dict[str, dict[str, Formula]] = Field(default={})
