@@ -37,7 +37,8 @@ LAYERS = (
     {"store"},  # all papers on common axes
     {"pages"},  # what people look at besides figures
     {"provenance"},  # whether results are still true
-    {"cli", "conform", "notebook", "__main__", ""},  # commands, and what `import fedatlas` offers
+    # Commands, and what `import fedatlas` offers.
+    {"cli", "conform", "notebook", "rederiving", "__main__", ""},
 )
 
 

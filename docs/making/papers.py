@@ -48,8 +48,9 @@ run, or from whole ones where the repository has the picture; press one to enlar
 opens the curves of an experiment with a table of numbers beside them, and each verdict with its
 cases and its evidence. Effects have their 95 % interval, what counts, and the number of seeds. A
 *fragile* verdict changes with the target, the budget or the step at which it is asked
-([how claims are judged](../verdicts.md)). Run anew, an experiment leaves its figure, table and
-verdicts as `figure.svg`, `table.csv` and `claims.csv` in `results/experiments/<name>/`.
+([how claims are judged](../verdicts.md)). `fedatlas rederive EXPERIMENT/CLAIM`
+[makes one number anew](../published.md#one-number-anew). Run anew, an experiment leaves its figure,
+table and verdicts as `figure.svg`, `table.csv` and `claims.csv` in `results/experiments/<name>/`.
 """
 
 

@@ -120,7 +120,7 @@ def train(
         figure={"measurement": "suboptimality" if optimum else "objective"},
     )  # fmt: skip
     with TemporaryDirectory() as folder:
-        return _trained(plan, Path(folder), Path(results), device, rehearsed=algorithm != name)
+        return train_plan(plan, Path(folder), Path(results), device, rehearsed=algorithm != name)
 
 
 def planned(data: str | Rows | Mapping[str, Rows], where: str, **declared: Any) -> Plan:
@@ -161,10 +161,14 @@ def find_optima(plan: Plan, files: Mapping[str, list[Path]], folder: Path) -> No
                 find_optimum(files[rows.slug], plan.objectives[spec.objective.slug], optimum)
 
 
-def _trained(
-    plan: Plan, folder: Path, results: Path, device: str, *, rehearsed: bool
+def train_plan(
+    plan: Plan, folder: Path, results: Path, device: str, *, rehearsed: bool = False
 ) -> xr.Dataset:
-    """The trace of the plan's one run, by the workflow's own steps."""
+    """Train a plan's one run in a folder by the workflow's own steps; its trace.
+
+    results: where data sets of raw files are prepared. rehearsed: whether the method is checked
+    first.
+    """
     from fedatlas.training.loop import train as train_seeds
     from fedatlas.training.rehearsal import rehearse
     from fedatlas.training.steps import naming_run

@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 
 from fedatlas import __version__
-from fedatlas.cli import conform, looking, model, new, published, run, step, suite
+from fedatlas.cli import conform, looking, model, new, published, rederive, run, step, suite
 from fedatlas.errors import FedatlasError, RunFailedError, first_line, shortage_in
 from fedatlas.extensions import describe_place, open_projects
 from fedatlas.plain_text import printable, say
@@ -33,7 +33,10 @@ WANTED: dict[str, tuple[Callable[..., None], ...]] = {
         *(published.publish, published.export, model.export_model),
         *(published.data_card, published.coverage),
     ),
-    "Check": (looking.rehearse, conform.conform, looking.verify, looking.diff, looking.spec),
+    "Check": (
+        *(looking.rehearse, conform.conform, looking.verify, rederive.rederive),
+        *(looking.diff, looking.spec),
+    ),
 }
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 for panel, commands in WANTED.items():
@@ -93,7 +96,7 @@ def _start_with_one_hash_seed() -> None:
     needed = {}
     if words[:2] in (["step", "train_run"], ["step", "train_alone"]):
         needed = {"PYTHONHASHSEED": "0"}
-    if words[:1] == ["export-model"]:  # as many threads as a job of the workflow
+    if words[:1] in (["export-model"], ["rederive"]):  # as many threads as a job of the workflow
         threads = os.environ.get("OMP_NUM_THREADS", "1")
         needed = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": threads}
     if not needed.items() <= os.environ.items():

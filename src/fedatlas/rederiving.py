@@ -1,0 +1,200 @@
+"""A published number or figure, made anew: judged by what is published, and a seed trained."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from fedatlas.errors import FedatlasError, similar
+from fedatlas.evaluation.evidence import in_full
+from fedatlas.evaluation.selection import choices
+from fedatlas.evaluation.verdicts import Verdict
+from fedatlas.figures import style
+from fedatlas.figures.style import Shown
+from fedatlas.markdown import counted
+from fedatlas.notebook import train_plan
+from fedatlas.plan.build import Plan, build_plan
+from fedatlas.plan.results import titles_spec
+from fedatlas.provenance.difference import Tolerance, compare_traces
+from fedatlas.schema.models import read_json, validated
+from fedatlas.schema.runs import RunSpec, Selection
+from fedatlas.store.atlas import Atlas, open_atlas
+from fedatlas.store.rejudging import Kept, Runs, kept_in_published, published_folders
+
+# Measured on the machine that trained: they differ on every other, and at every time.
+_MEASURED_TIMES = ("wall_time", "elapsed_time")
+# Half a unit of the third digit, the fewest that are published.
+_ROUNDED = 5e-4
+
+
+@dataclass(frozen=True)
+class Found:
+    """What is published of an experiment. claim: a name, or "" for all of its claims."""
+
+    folder: Path
+    kept: Kept
+    claim: str
+    runs: Runs
+    atlas: Atlas
+    plan: Plan
+
+    @property
+    def name(self) -> str:
+        """The experiment."""
+        return self.kept.name
+
+
+def find(what: str, published: Path, config: Path, *projects: Path) -> Found:
+    """What is published of an experiment, or of `experiment/claim`.
+
+    published: a published folder, or one that holds several. FedatlasError for a name that none of
+    them has, which says what there is.
+    """
+    name, _, claim = what.partition("/")
+    plan = build_plan(config, *projects, names=[name]) if name else None
+    known: list[str] = []
+    for folder in published_folders(published):
+        for kept in kept_in_published(folder, plan.experiments if plan else {}):
+            known.append(kept.name)
+            if kept.name != name or plan is None:
+                continue
+            claims = {one.claim.partition("/")[2]: one for one in kept.verdicts}
+            if claim and claim not in claims:
+                there = similar(claim, claims) or f"; there are: {', '.join(claims)}"
+                raise FedatlasError(f"{folder}: {name} has no claim '{claim}'{there}")
+            atlas = open_atlas(folder)
+            own = [one for one in kept.verdicts if claim in ("", one.claim.partition("/")[2])]
+            return Found(folder, replace(kept, verdicts=own), claim, kept.runs(atlas), atlas, plan)
+    there = similar(name, known) or f"; there are: {', '.join(known) or 'none'}"
+    raise FedatlasError(
+        f"{published}: no folder there has verdicts of an experiment '{name}'{there}"
+    )
+
+
+def judged_again(found: Found) -> Iterator[str]:
+    """Each verdict as it is published, and whether it follows from what is."""
+    why = found.kept.differences(found.runs)
+    for verdict in found.kept.verdicts:
+        differs = why.get((verdict.claim, verdict.case))
+        told = f"differs when judged again: {differs}" if differs else "the same when judged again"
+        yield f"{_called(verdict)}: {told}"
+
+
+def _called(verdict: Verdict) -> str:
+    case = f", {verdict.case}" if verdict.case else ""
+    effect = f", {in_full(verdict.effect)}" if verdict.effect else ""
+    return f"{verdict.claim}{case}: {verdict.outcome}{effect}"
+
+
+def format_origin(found: Found) -> str:
+    """The files, data and code of what was looked at, and the command that makes all of it."""
+    attributes = [found.atlas.attributes(place) for place in _places(found)]
+    data = {json.loads(own["specification"])["dataset"] for own in attributes}
+    code = {own["source_digest"][:12] for own in attributes}
+    return (
+        f"{counted(len(attributes), 'trace')} on {', '.join(sorted(data))}; code "
+        f"{', '.join(sorted(code))}; all of it anew: fedatlas run {found.name}"
+    )
+
+
+def draw(found: Found, output: Path) -> None:
+    """Draw the experiment's figure from what is published, as the workflow draws it."""
+    declared, record = found.kept.declared, read_json(found.kept.selection)
+    if declared is None:
+        raise FedatlasError(f"{found.name}: the configuration declares no such experiment")
+    spec = titles_spec(found.plan, found.name)
+    rule = validated(Selection, record.get("rule"), f"{found.kept.selection}: key 'rule'")
+    traces = {run: dict(points) for run, points in found.runs.items()}
+    claims = tuple(declared.drawn_claims)
+    shown = Shown(spec["runs"], traces, choices(record), rule, claims)
+    style.draw([output], declared.figure.compose, spec["title"], shown)
+
+
+def _places(found: Found) -> list[str]:
+    """Tuned configurations that the claims looked at; all of the experiment if at none."""
+    looked_at, tuned = found.runs.looked_at, found.atlas.places(all_points=False)
+    own = [place for place in tuned if place.startswith(f"{found.runs.place}/")]
+    return [place for place in own if place in looked_at] or sorted(looked_at) or own
+
+
+class Course(NamedTuple):
+    """A seed to train again. place: of its trace. seconds: that it took when it was recorded."""
+
+    place: str
+    seed: int
+    seconds: float
+
+
+def quickest(found: Found, *, run: str | None = None, seed: int | None = None) -> Course:
+    """The seed that took the least time, of those that the claims looked at.
+
+    run, seed: only of these, where they are named. FedatlasError if there are none.
+    """
+    courses = [
+        Course(place, int(one), float(np.nanmax(trace["wall_time"].sel(seed=one))))
+        for place in _places(found)
+        if run in (None, place.split("/")[2])
+        for trace in [found.atlas.dataset(place)]
+        for one in trace["seed"].to_numpy()
+        if seed in (None, int(one))
+    ]
+    if not courses:
+        raise FedatlasError(
+            f"{found.name}: no run of {', '.join(dict.fromkeys(_run_names(found)))} has what was "
+            f"asked for (run {run or 'any'}, seed {'any' if seed is None else seed})"
+        )
+    return min(courses, key=lambda course: course.seconds)
+
+
+def _run_names(found: Found) -> list[str]:
+    return [place.split("/")[2] for place in _places(found)]
+
+
+def trained_again(found: Found, course: Course, results: Path, device: str) -> str:
+    """Train the seed by its recorded specification, and say how it agrees with what is published.
+
+    results: where its data set is prepared, if it is made of raw files.
+    """
+    published = found.atlas.dataset(course.place).sel(seed=[course.seed])
+    recorded = json.loads(published.attrs["specification"])
+    spec = validated(RunSpec, recorded, f"{found.folder}: {course.place}")
+    # Sub-optimality, which needs f*, follows from the objective.
+    spec = spec.model_copy(update={"seeds": (course.seed,), "tuning_seeds": (), "optimum": False})
+    dataset, partition = found.plan.catalogue[spec.dataset], spec.partition.of_seed(course.seed)
+    prepared = results / "data" / spec.dataset / f"{spec.split}.parquet"
+    if dataset.split(spec.split).files and not prepared.is_file():
+        raise FedatlasError(
+            f"{course.place}: needs the data set '{spec.dataset}': prepare it by snakemake "
+            f"{prepared}, and do this again"
+        )
+    key = spec.experiment, spec.run, spec.point
+    plan = replace(found.plan, runs={key: spec}, partitions={partition.slug: partition}, pooled={})
+    with TemporaryDirectory() as folder:
+        trace = train_plan(plan, Path(folder), results, device)
+    return _agreement(published, trace)
+
+
+def _agreement(published: xr.Dataset, again: xr.Dataset) -> str:
+    """Whether a seed has the published costs and measurements, to their digits."""
+    names = [
+        name
+        for name in again.variables
+        if name in published.variables and name not in (*_MEASURED_TIMES, "status")
+    ]
+    records = published.sizes["record"]
+    shared = again[names].sel(record=published["record"])
+    found = list(compare_traces("", published[names], shared, Tolerance(relative=_ROUNDED)))
+    told = f"{records} records of {len(names) - 2} costs and measurements"
+    if not found:
+        return f"{told} are equal to the published digits"
+    worst = max(found, key=lambda one: one.largest or 0.0)
+    return (
+        f"{len(found)} of {len(names) - 2} costs and measurements differ, such as "
+        f"{worst.variable}: {worst.first:g} was published at record {worst.record}, now it is "
+        f"{worst.second:g}"
+    )
