@@ -10,7 +10,7 @@ from certificates._cases import NETWORK, WITHIN
 from fedatlas.algorithms import algorithm_class
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.conform.comparison import Comparison, compare
-from fedatlas.conform.ours import Ours
+from fedatlas.conform.ours import Ours, declared
 from fedatlas.federations.context import SeedRun
 from fedatlas.schema.network_model import StarNetworkModel
 
@@ -53,12 +53,13 @@ def beside(
 ) -> Comparison:  # fmt: skip
     """Both sides under one seed; view: the problem with gradients of the test's own."""
     method, federation = algorithm_class(name)(**hyper), algorithm_class(name).federation
-    declared = StarNetworkModel.model_validate(NETWORK) if method.asynchronous else None
-    counters, n = federation.counters_of(declared)(), len(view.sizes)
-    spec: Any = SimpleNamespace(network=declared, graph_weights=(view.states, view.trackers))
+    stated = StarNetworkModel.model_validate(NETWORK) if method.asynchronous else None
+    counters, n = federation.counters_of(stated)(), len(view.sizes)
+    spec: Any = SimpleNamespace(network=stated, graph_weights=(view.states, view.trackers))
     network = federation.network(spec, engine, counters, 0)
     shape = (n, engine.dimension) if federation.on_graphs else (engine.dimension,)
     x0 = np.random.default_rng(99).normal(size=shape)
     run = SeedRun(engine.counting(counters), network, counters, engine.array(x0.copy()))
-    ours = Ours(method, run, engine, RoundRandom(3), view, x0)
+    # Hyper-parameters as they are declared: what stands for None is the certificate's, too.
+    ours = Ours(method, run, engine, RoundRandom(3), view, x0, declared(method))
     return compare(ours, code or CERTIFICATES / f"{name}.py", rounds, WITHIN)

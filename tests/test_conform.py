@@ -1,13 +1,22 @@
-"""`fedatlas conform`: the page's example, iterates in a file, runs of experiments, and mistakes."""
+"""`fedatlas conform`: the page's examples, iterates in a file, experiments' runs, and mistakes."""
+
+import re
+import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from certified import CERTIFICATES
+from fedatlas.algorithms import algorithm_class
 from fedatlas.cli import app
+from fedatlas.conform.ours import hyper_parameters
 from fedatlas.errors import FedatlasError
-from outside_project import whole_files
+from fedatlas.notebook import share_out
+from fedatlas.plan.build import build_plan
+from fedatlas.plan.places import shipped_configuration
+from outside_project import DOCS, whole_files
 from workflow_copy import ROOT
 
 HYPER = "{clients_per_round: 3, local_steps: 4, local_step_size: 0.1, batch_size: 2}"
@@ -32,6 +41,121 @@ def test_the_pages_scaffold_has_a_fault_and_conforms_without_it(tmp_path):
         file.write_text(mine[1].replace(old, new) if old else mine[1], encoding="utf-8")
         outcome = conform("scaffold", file, "--hyper", HYPER, "--rounds", 5)
         assert outcome.exit_code == status and outcome.stdout.startswith(told)
+        assert status == 0 or shown("does not conform") in outcome.stdout.splitlines()[0]
+
+
+def shown(*begin):
+    """The page's block of text that begins so, line by line, without what it leaves out."""
+    blocks = re.findall(r"```text\n(.*?)\n```", (DOCS / "conform.md").read_text("utf-8"), re.DOTALL)
+    (block,) = (each for each in blocks if each.startswith(begin))
+    lines = [line.removesuffix("…") for line in block.splitlines() if line != "…"]
+    return lines[0] if begin == ("does not conform",) else lines
+
+
+def test_the_page_shows_what_is_explained():
+    outcome = conform("marina", "--explain")
+    assert outcome.exit_code == 0
+    for line in shown("State"):
+        assert line in outcome.stdout.splitlines()
+    told = ("c_i = C(", "x ← x − γ g", "certificates/marina.py", "k largest", "be stated:\n    cl")
+    assert all(each in outcome.stdout for each in told)
+    (hyper,) = re.findall(r"here --hyper '(.*)'", outcome.stdout)
+    again = conform("marina", CERTIFICATES / "marina.py", "--hyper", hyper, "--rounds", 6)
+    assert again.exit_code == 0 and "not compared: known" in again.stdout
+
+
+def test_what_ours_lacks_at_the_start_is_not_compared_there(tmp_path):
+    """MARINA's g, None before round 0: a file may start with anything, iterates with NaN."""
+    made, theirs, file = tmp_path / "p.npz", tmp_path / "g.npz", tmp_path / "marina_from_zero.py"
+    assert conform("marina", "--export", made, "--rounds", 4).exit_code == 0
+    with np.load(made) as found:
+        x, g = found["ours/x"], found["ours/g"]
+    assert g.shape == (5, 5) and np.isnan(g[0]).all() and np.isfinite(g[1:]).all()
+    np.savez(theirs, x=x, g=g)
+    assert "conforms within" in conform("marina", theirs, "--rounds", 4).stdout
+    g[2] += 1
+    np.savez(theirs, x=x, g=g)
+    assert "in round 1, g is off" in conform("marina", theirs, "--rounds", 4).stdout
+    text = (CERTIFICATES / "marina.py").read_text("utf-8")
+    begun = text.replace('return {"x": x0}', 'return {"x": x0, "g": 7 * x0, "x_previous": None}')
+    file.write_text(begun.replace("from _shared", f"{BESIDE}from _shared"), encoding="utf-8")
+    outcome = conform("marina", file, "--rounds", 4)
+    assert outcome.exit_code == 0 and "x_previous (" in outcome.stdout
+
+
+BESIDE = f"import sys\n\nsys.path.append({str(CERTIFICATES)!r})\n"
+WORK = {"clients_per_round": 3, "local_steps": 2, "local_step_size": 0.5}
+PAGE = {"clients_per_round": 3, "local_steps": 2, "global_step_size": 0.3}
+SHORT = {"clients_per_round": 3, "step_size": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("method", "stated", "told"),
+    [
+        ("fedavg", WORK, {"global_step_size": 1.0, "batch_size": None}),
+        ("fedavg", WORK | {"effective_step": 0.3}, {"global_step_size": 0.3}),
+        ("fedpage", PAGE, {"local_step_size": 0.15, "full_round_probability": 3 / 7}),
+        ("diana", SHORT | {"compressor": {"kind": "rand_k", "k": 2}}, {"memory_step": 0.4}),
+        ("dasha", SHORT | {"compressor": {"kind": "natural"}}, {"memory_step": 0.8}),
+        (
+            "dasha",
+            SHORT | {"compressor": {"kind": "natural"}, "memory_step": 1},
+            {"memory_step": 1},
+        ),
+    ],
+)
+def test_the_other_side_is_given_numbers_that_are_used(method, stated, told):
+    own, sizes = algorithm_class(method)(**stated), SimpleNamespace(clients=7, dimension=5)
+    found = vars(hyper_parameters(own, sizes))
+    assert {key: found[key] for key in told} == told
+
+
+def test_a_share_of_entries_is_given_as_a_number_of_them():
+    ef21 = algorithm_class("ef21")(**SHORT, compressor={"kind": "top_k", "share": 0.4})
+    assert hyper_parameters(ef21, SimpleNamespace(dimension=5)).compressor["k"] == 2
+
+
+STEP = "def start(problem, x0, hyper):\n    return {'x': x0}\n\n\n"
+STEP += "def step(state, draws, problem, hyper):\n    "
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("return {'x': draws.round / (2 - draws.round) * state['x']}", r"round 2: ZeroDivision"),
+        ("return {'x': hyper.step}", r"no hyper-parameter 'step'.* are clients_per_round, "),
+        (
+            "return problem.gradient(9, state['x'])",
+            r"line 6, .* round 0: IndexError: .*\n    return",
+        ),
+        ("return state['x']", "step of round 0 returns ndarray: return a mapping"),
+        ("return {'x': 'one'}", "in round 0, 'x' is str, which numpy cannot read"),
+        ("return {'x': 3.0}", r"in round 0, 'x' has the shape \(\), but ours has \(5,\)"),
+        ("return {", "mine.py, line 6, as it is imported: SyntaxError"),
+    ],
+)
+def test_what_the_file_raises_is_told_with_its_line_and_round(tmp_path, text, told):
+    file = tmp_path / "mine.py"
+    file.write_text(STEP + text, encoding="utf-8")
+    error = conform("fedavg", file, "--tolerance", 1e9).exception
+    assert isinstance(error, FedatlasError)
+    assert re.search(told, str(error))
+
+
+def test_runs_of_experiments_conform(tmp_path):
+    plan = build_plan(shipped_configuration(), names=["demo-fedpage"])
+    share_out(plan, tmp_path / "shards" / "breast-cancer" / "train", tmp_path)
+    run, file = "demo-fedpage/scaffold/local_step_size-0.01", CERTIFICATES / "scaffold.py"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of torch, where rows that it is given are read-only
+        outcome = conform(run, file, "--results", tmp_path, "--rounds", 3, "--seed", 2)
+    assert outcome.exit_code == 0, outcome.exception
+    for option, told in (
+        (("--seed", 77), "has no seed 77, but 0, 1, 2, 3, 4, 5"),
+        (("--rounds", 1001), f"--rounds 1001: {run} has 1000"),
+        (("--clients", 7), f"--clients: {run} is a run that states its own"),
+    ):
+        assert told in str(conform(run, file, "--results", tmp_path, *option).exception)
 
 
 def test_iterates_of_another_language_are_compared(tmp_path):
@@ -51,14 +175,28 @@ def test_iterates_of_another_language_are_compared(tmp_path):
     assert "in round 2, x is off by" in outcome.stdout
     assert "not given, and not compared: c, client_c" in outcome.stdout
     np.savez(theirs, x=x[:3])
-    told = "'x' has 3 iterates, but the start and 4 rounds are 5: record all, or ask for --rounds 2"
+    told = "'x' has 3 iterates, but the start and 4 rounds are 5: record them all, the start first"
     assert told in str(conform("scaffold", theirs, *asked).exception)
 
 
-def test_methods_on_graphs_conform():
-    hyper = "{coupling: 0.4, step_size: 0.1, samples: 2, compressor: {kind: top_k, k: 2}}"
-    outcome = conform("choco_sgd", CERTIFICATES / "choco_sgd.py", "--hyper", hyper, "--rounds", 3)
+@pytest.mark.parametrize(
+    ("method", "graph"),
+    [
+        ("choco_sgd", "star"),
+        ("sgp", "exponential"),
+        (
+            "dp_gradient_tracking",
+            "{states: &ring {kind: ring, weights: metropolis}, trackers: *ring}",
+        ),
+    ],
+)
+def test_methods_on_graphs_conform(method, graph):
+    outcome = conform(method, CERTIFICATES / f"{method}.py", "--graph", graph, "--rounds", 3)
     assert outcome.exit_code == 0, outcome.exception
+
+
+def test_composite_methods_have_an_l1_term():
+    assert conform("fedmid", CERTIFICATES / "fedmid.py", "--rounds", 3).exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -72,6 +210,9 @@ def test_methods_on_graphs_conform():
         (("scaffold", "x.py", "--hyper", HYPER), "x.py: is no Python file"),
         (("scaffold", CERTIFICATES / "_shared.py", "--hyper", HYPER), "defines no 'start'"),
         (("demo-fedpage/scafold", "x.py"), "there is no run 'demo-fedpage/scafold'"),
+        (("demo-fedpage", "x.py"), "no run 'demo-fedpage'; there are demo-fedpage/fedpage/global_"),
+        (("scaffold", "x.py", "--clients", 70), "--rows 60: 70 clients need a row each"),
+        (("extra", "x.py", "--graph", "{states: 3"), "--graph: cannot be read as YAML"),
         (("vfb2_sgd", "x.py", "--hyper", "{step_size: 0.1}"), "around a server and on graphs"),
     ],
 )

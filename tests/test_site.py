@@ -44,8 +44,9 @@ sys.path.insert(0, str(ROOT / "docs"))
 
 from making import configuration, explorer, methods, objectives, papers, schemas  # noqa: E402
 from making import words as making_words  # noqa: E402
-from making.described import parted  # noqa: E402
 from making.papers import sentence_counts  # noqa: E402
+
+from fedatlas.schema.described import parted  # noqa: E402
 
 
 @pytest.fixture(scope="module")

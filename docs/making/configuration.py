@@ -12,11 +12,11 @@ from fedatlas.data.formats import formats
 from fedatlas.markdown import code, table
 from fedatlas.schema.claims import ClaimTest, Kind
 from fedatlas.schema.config import WorkflowConfig
+from fedatlas.schema.described import described, models_in
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.models import Model
 from fedatlas.schema.papers import Covered, Paper, Sentence
 from fedatlas.schema.suite import Suite
-from making.described import described, models_in
 from making.schemas import classes_of_claims, kinds_of_figures, words_of_kind
 
 # Heading, the files that it is about, and their models.

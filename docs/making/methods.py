@@ -1,12 +1,11 @@
 """The reference of methods: source, algorithm, hyper-parameters, what is ours; from docstrings."""
 
-import re
 import sys
 from collections.abc import Iterator
 
 from fedatlas.algorithms import algorithm_class, algorithm_names
-from fedatlas.federations.algorithm import Algorithm
 from fedatlas.markdown import code, table, text
+from fedatlas.schema.described import described, models_in, symbols
 from fedatlas.schema.federation import Federation, federations
 from fedatlas.schema.models import Model
 from making import certificates
@@ -19,7 +18,6 @@ from making.configuration import (
     shown,
     undescribed_of,
 )
-from making.described import described, models_in
 
 _OPENING = """
 Each method is one file, in the letters of its paper. *Source* says what was followed, and what a
@@ -57,25 +55,10 @@ def _values(name: str, seen: set[type[Model]]) -> Iterator[str]:
             yield from section(model)
 
 
-def _symbols(method: type[Algorithm]) -> dict[str, str]:
-    """The paper's letters of hyper-parameters, where docstrings say "K = local_steps"."""
-    names = "|".join(map(re.escape, sorted(method.model_fields, key=len, reverse=True)))
-    key = rf"(?:{names})\b(?! [·/])"
-    declared = re.compile(rf"((?:[^\s=,]+, )*[^\s=,]+) = ({key}(?:, {key})*)")
-    found: dict[str, str] = {}
-    for cls in reversed(method.__mro__):
-        told = " ".join((cls.__dict__.get("__doc__") or "").split())
-        for letters, keys in declared.findall(told):
-            # Words before the last letters belong to what was said before.
-            pairs = zip(reversed(keys.split(", ")), reversed(letters.split(", ")), strict=False)
-            found |= dict(pairs)
-    return found
-
-
 def _method(name: str) -> Iterator[str]:
     method = algorithm_class(name)
     general, keys = described(method)
-    told = _symbols(method) | keys
+    told = symbols(method) | keys
     yield f"(method-{name.replace('_', '-')})=\n\n### {text(method.title)}"
     yield f"`algorithm: {name}`"
     yield as_markdown(general)
@@ -93,7 +76,7 @@ def undescribed() -> Iterator[str]:
     """Hyper-parameters of which docstrings say nothing, as method.key."""
     for name in algorithm_names():
         method = algorithm_class(name)
-        told = _symbols(method) | described(method)[1]
+        told = symbols(method) | described(method)[1]
         yield from (f"{name}.{key}" for key in method.model_fields if key not in told)
         for field in method.model_fields.values():
             for model in models_in(field.annotation):

@@ -3,7 +3,7 @@
 import inspect
 from typing import Any
 
-from making.described import parted
+from fedatlas.schema.described import parted
 
 
 def as_restructured_text(

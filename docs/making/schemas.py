@@ -13,13 +13,13 @@ from pydantic.json_schema import models_json_schema
 from fedatlas.data.formats import formats
 from fedatlas.schema.claims import ClaimTest
 from fedatlas.schema.config import WorkflowConfig
+from fedatlas.schema.described import described, models_in, parted
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.figures import Figure
 from fedatlas.schema.models import Model
 from fedatlas.schema.objectives import objective_classes
 from fedatlas.schema.papers import Covered, Paper, Sentence
 from fedatlas.schema.suite import Suite
-from making.described import described, models_in, parted
 
 FOLDER = Path(__file__).parents[1] / "schemas"
 

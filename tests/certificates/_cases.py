@@ -165,7 +165,10 @@ CASES: dict[str, list[dict[str, Any]]] = {
     "ternary_gradient_descent": [
         CLIPPED | {"clipping": own, "quantiser_range": 0.8} for own in ("l1", "l2")
     ],
-    "binomial_gradient_descent": [own | {"coordinate_bound": 0.1, "levels": 7} for own in PRIVATE],
+    "binomial_gradient_descent": [  # of 576 coins, and of 655.36, rounded up
+        PRIVATE[0] | {"coordinate_bound": 0.1, "levels": 7},
+        PRIVATE[1] | {"noise": 0.1},
+    ],
     "online_gradient_descent": PRIVATE,
     "growing_samples_descent": [own | {"growth": 1.03} for own in PRIVATE],
     "quantised_gradient_descent": [own | {"spacing": 0.25} for own in PRIVATE],

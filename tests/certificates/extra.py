@@ -1,7 +1,7 @@
 """EXTRA (arXiv:1404.6264, Algorithm 1) with W̃ = (I + W)/2; from memory.
 
 x¹ = W x⁰ − α ∇f(x⁰)
-xᵏ⁺² = (I + W) xᵏ⁺¹ − (I + W)/2 xᵏ − α (∇f(xᵏ⁺¹) − ∇f(xᵏ))
+xᵏ⁺² = (I + W) xᵏ⁺¹ − (I + W)/2 xᵏ − α (∇f(xᵏ⁺¹) − ∇f(xᵏ)),  W = I − κ diag(Σ_j w_ij) + κ (w_ij)
 """
 
 import numpy as np

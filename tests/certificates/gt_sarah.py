@@ -1,7 +1,7 @@
 """GT-SARAH (arXiv:2008.07428, Algorithm 1); from memory.
 
 v_i⁺ = ∇f_i(x_i) every q + 1 rounds, else ∇f_i,B(x_i) − ∇f_i,B(x_i⁻) + v_i
-y_i ← Σ_j W_ij y_j + v_i⁺ − v_i,  x_i ← Σ_j W_ij x_j − α y_i
+y_i ← Σ_j W_ij y_j + v_i⁺ − v_i,  x_i ← Σ_j W_ij x_j − α y_i,  W = I − κ diag(Σ_j w_ij) + κ (w_ij)
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """DSGD with local steps (arXiv:2003.10422, Algorithm 1, whose W is I in K − 1 of K iterations).
 
-x_i ← x_i − η ∇f_i,B(x_i), K times,  then x_i ← Σ_j W_ij x_j
+x_i ← x_i − η ∇f_i,B(x_i), K times,  then x_i ← Σ_j W_ij x_j,  W = I − κ diag(Σ_j w_ij) + κ (w_ij)
 """
 
 from _shared import mixed, mixing

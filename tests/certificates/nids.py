@@ -1,7 +1,8 @@
 """NIDS (arXiv:1704.07807, Algorithm 1, no nonsmooth term), its first step mixed; from memory.
 
 x¹ = W̃ (x⁰ − α ∇f(x⁰))
-xᵏ⁺² = W̃ (2xᵏ⁺¹ − xᵏ − α ∇f(xᵏ⁺¹) + α ∇f(xᵏ))
+xᵏ⁺² = W̃ (2xᵏ⁺¹ − xᵏ − α ∇f(xᵏ⁺¹) + α ∇f(xᵏ)),  W̃ = (I + W)/2,
+W = I − κ diag(Σ_j w_ij) + κ (w_ij)
 """
 
 from _shared import gradients, mixed, mixing

@@ -1,6 +1,7 @@
 """Stochastic gradient push (arXiv:1811.10792, Algorithm 1) on one graph; from memory.
 
-x_i ← Σ_j P_ij (x_j − γ ∇f_j,B(x_j/w_j)),  w_i ← Σ_j P_ij w_j;  the model is x_i/w_i
+x_i ← Σ_j P_ij (x_j − γ ∇f_j,B(x_j/w_j)),  w_i ← Σ_j P_ij w_j;  the model is x_i/w_i,
+P = I − κ diag(Σ_i w_ij) + κ (w_ij), w_ij being the graph's
 """
 
 import numpy as np

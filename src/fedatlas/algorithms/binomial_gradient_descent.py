@@ -19,7 +19,7 @@ class BinomialGradientDescent(UndirectedAlgorithm):
     random, without bias, to a lattice of L levels with the spacing s = 2 C∞/(L − 1), and g̃_i adds
     s (Bin(n_b, ½) − n_b/2). The original has a server; a graph is our adaptation.
 
-    noise: s √(n_b/4), the standard deviation, by which n_b is chosen. coordinate_bound: C∞;
+    noise: the standard deviation, s √(n_b/4) with n_b = ⌈4 (noise/s)²⌉. coordinate_bound: C∞;
     levels: L; both our choice. delta_per_step: δ_0 that each of the iterations spends; ours, too.
     """
 

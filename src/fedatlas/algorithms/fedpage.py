@@ -34,7 +34,9 @@ class FedPage(HorizontalAlgorithm):
     S = clients_per_round, K = local_steps, η_g = global_step_size, η_l = local_step_size,
     b1, b2, b3 = full_batch_size, first_batch_size, local_batch_size (None: all M local samples),
     p_r = full_round_probability: one for all rounds (None: S/N), or {first round: probability, …},
-    each until the next. p_0 is 1. FedPAGE-Full has b1 = b2 = b3 = M.
+    each until the next. p_0 is 1. FedPAGE-Full has b1 = b2 = b3 = M. Drawn are first the coin,
+    which is True for a full round (round 0 is one in any case), then the clients, all N in a full
+    round, then their minibatches of b1, or of b2 and, for the other K − 1 steps, of b3.
 
     The sign of Δ follows Algorithm 1 line 24 (the running text has the opposite, which ascends).
     """

@@ -18,7 +18,8 @@ from fedatlas.federations.parts import StarNetwork
 class State:
     """The server's xᵏ, xᵏ⁻¹ and gᵏ⁻¹, (d,); g is None before round 0, which is a full round.
 
-    known: xᵏ⁻¹ where all clients were sent it, else None.
+    known: xᵏ⁻¹ as clients hold it where all were sent it, else None. It decides what they are sent
+        next, and enters no update.
     """
 
     x: Any
@@ -33,8 +34,9 @@ class Marina(HorizontalAlgorithm):
     Round k: with probability p a full round, in which all N clients send ∇f_i(xᵏ) over all their
     samples, uncompressed, and gᵏ is their mean. Otherwise S clients send
     c_i = C(∇f_i,B(xᵏ) − ∇f_i,B(xᵏ⁻¹)), both gradients over one minibatch, and gᵏ = gᵏ⁻¹ + mean of
-    c_i over them. Then xᵏ⁺¹ = xᵏ − γ gᵏ. Round 0 is a full round. Drawn are first the coin, then
-    the participants, their minibatches, and what C draws. C is unbiased.
+    c_i over them. Then xᵏ⁺¹ = xᵏ − γ gᵏ. Round 0 is a full round, whatever its coin. Drawn are
+    first the coin, which is True for a full round, then the participants, their minibatches (in a
+    full round all samples), and what C draws. C is unbiased.
 
     S = clients_per_round, of rounds that are not full. compressor: C. step_size: γ.
     full_round_probability: p. batch_size: of B; None for full local gradients.

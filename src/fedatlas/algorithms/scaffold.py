@@ -23,7 +23,8 @@ class State:
 class Scaffold(LocalWorkAlgorithm):
     """SCAFFOLD (Karimireddy et al. 2020, arXiv:1910.06378, Algorithm 1).
 
-    All control variates start at zero.
+    All control variates start at zero. Drawn are the clients, then the minibatches of all their
+    local steps.
 
     option: how a client renews its control variate: I, its local gradient at the server's model;
         II, c_i − c + (x − y)/(K η_l), from what its local steps found.

@@ -1,5 +1,6 @@
 """Command: another implementation of a method beside ours, round by round."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,8 +16,12 @@ from fedatlas.plain_text import say
 if TYPE_CHECKING:
     from fedatlas.schema.runs import RunSpec
 
+#: How many rounds are compared unless told, and on which objective.
+_ROUNDS, _OBJECTIVE = 20, "{name: logistic_l2, weight: 0.1}"
+
 
 def conform(
+    context: typer.Context,
     method: Annotated[
         str, typer.Argument(help="A method, on a made problem, or a run: EXPERIMENT/RUN/POINT.")
     ],
@@ -25,20 +30,27 @@ def conform(
         Path | None,
         typer.Argument(help="A Python file with start and step, or .npz of iterates by name."),
     ] = None,
-    hyper: Annotated[str, typer.Option(help="Hyper-parameters of a made problem, as YAML.")] = "{}",
-    objective: Annotated[str, typer.Option(help="The same of its objective.")] = (
-        "{name: logistic_l2, weight: 0.1}"
-    ),
-    clients: Annotated[int, typer.Option(min=1, help="Of a made problem.")] = 7,
-    rows: Annotated[int, typer.Option(min=1, help="Of all its clients, who differ.")] = 60,
-    features: Annotated[int, typer.Option(min=1, help="Its d.")] = 5,
-    graph: Annotated[str, typer.Option(help="Of methods on graphs, with Metropolis weights.")] = (
-        "ring"
-    ),
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Tell what the file is given, and may return.")
+    ] = False,
+    hyper: Annotated[
+        str | None, typer.Option(help="Hyper-parameters, as YAML; by default a try of the suite.")
+    ] = None,
+    objective: Annotated[
+        str | None, typer.Option(help="The same of the objective; logistic_l2 by default.")
+    ] = None,
+    clients: Annotated[int, typer.Option(min=1, help="How many there are.")] = 7,
+    rows: Annotated[int, typer.Option(min=1, help="Of all clients, who differ.")] = 60,
+    features: Annotated[int, typer.Option(min=1, help="The dimension d.")] = 5,
+    graph: Annotated[
+        str, typer.Option(help="Of methods on graphs: a kind, or YAML as `graphs` of experiments.")
+    ] = "ring",
     seed: Annotated[
         int | None, typer.Option(min=0, help="Of all that is drawn; 0, or the run's first.")
     ] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="How many are compared.")] = 20,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="How many are compared; 20, or the run's if fewer.")
+    ] = None,
     tolerance: Annotated[
         float, typer.Option(min=0, help="Of a quantity's norm; 1e-4 suits float32.")
     ] = 1e-9,
@@ -54,22 +66,35 @@ def conform(
     Status 1 where it does. Both take the same clients, rows and random numbers: those of ours.
     """
     from fedatlas.conform.comparison import compare
+    from fedatlas.conform.explained import explained
     from fedatlas.conform.ours import Ours
 
-    if theirs is None and export is None:
-        raise FedatlasError("give the file of the other implementation, or --export FILE.npz")
-    if made := "/" not in method:
-        stated = _mapping("--hyper", hyper), _mapping("--objective", objective)
-        opened = _made(method, *stated, clients, (rows, features), graph, seed or 0, rounds)
+    if theirs is None and export is None and not explain:
+        raise FedatlasError(
+            "give the file of the other implementation, or --export FILE.npz; "
+            f"`fedatlas conform {method} --explain` says what it is to compute"
+        )
+    if made := not re.search("[/-]", method):
+        shape = clients, rows, features
+        opened = _made(method, hyper, objective, shape, graph, seed or 0, rounds or _ROUNDS)
     else:
+        for option in ("hyper", "objective", "clients", "rows", "features", "graph"):
+            source = context.get_parameter_source(option)
+            if source is not None and source.name != "DEFAULT":
+                raise FedatlasError(f"--{option}: {method} is a run that states its own: remove it")
         opened = _declared(method, config, results)
     with opened as (spec, shards):
+        if (rounds or 0) > spec.rounds:
+            raise FedatlasError(f"--rounds {rounds}: {spec.name} has {spec.rounds}: give no more")
         ours = Ours.of_run(spec, shards, spec.seeds[0] if seed is None else seed, drawn_start=made)
+        many = rounds or min(_ROUNDS, spec.rounds)
+        if explain:
+            say(explained(ours, spec.algorithm, many))
         if export is not None:
-            ours.export(rounds, export)
-            say(f"{export}: the problem, and what ours draws in {rounds} rounds")
+            ours.export(many, export)
+            say(f"{export}: the problem, and what ours draws in {many} rounds")
         if theirs is not None:
-            found = compare(ours, theirs, rounds, tolerance)
+            found = compare(ours, theirs, many, tolerance)
             say(str(found))
             if found.first:
                 raise typer.Exit(1)
@@ -100,17 +125,19 @@ def _declared(name: str, config: Path, results: Path) -> "Iterator[tuple[RunSpec
 
 @contextmanager
 def _made(
-    method: str, hyper: dict[str, Any], objective: dict[str, Any], clients: int,
-    shape: tuple[int, int], graph: str, seed: int, rounds: int,
+    method: str, hyper: str | None, objective: str | None, shape: tuple[int, int, int],
+    graph: str, seed: int, rounds: int,
 ) -> "Iterator[tuple[RunSpec, Path]]":  # fmt: skip
-    """A problem of normal rows, shared out unequally."""
+    """A problem of normal rows, shared out unequally; shape: clients, rows and features."""
     import numpy as np
 
     from fedatlas.algorithms import algorithm_class
+    from fedatlas.cli.suite import declared_suite
     from fedatlas.notebook import planned, share_out
 
-    random, fewest = np.random.default_rng(seed), min(3, shape[0] // clients)
-    made = random.normal(size=shape), random.choice([-1.0, 1.0], size=shape[0])
+    clients, rows, features = shape
+    if rows < clients:
+        raise FedatlasError(f"--rows {rows}: {clients} clients need a row each: give more of them")
     asked = algorithm_class(method)
     kind = asked.federation
     if not kind.mean_of_clients or kind.min_max:
@@ -118,13 +145,25 @@ def _made(
             f"{method}: `conform` compares methods around a server and on graphs that minimise; "
             f"this one has {kind.holders}"
         )
-    graphs = {"states": {"kind": graph, "weights": "metropolis"}} if kind.on_graphs else None
-    run = {"algorithm": method, "hyper_parameters": hyper, "graphs": graphs}
+    random, fewest = np.random.default_rng(seed), max(1, min(3, rows // clients))
+    made = random.normal(size=(rows, features)), random.choice([-1.0, 1.0], size=rows)
+    suite, some = declared_suite(), {"clients": clients, "batch": 2, "samples": fewest}
+    some |= {"participants": min(3, clients), "candidates": min(5, clients)}
+    some |= {"keep": min(2, features), "rounds": rounds}
+    run: dict[str, Any] = {"algorithm": method, **suite.one_try(method, some, smoothness=1)}
+    if hyper is not None:
+        run |= {"hyper_parameters": _mapping("--hyper", hyper), "grid": {}}
+    if kind.on_graphs:
+        known = suite.every_method.get(method)
+        run["graphs"] = _graphs(graph, trackers=known is not None and known.trackers)
     if asked.asynchronous:  # who answers when follows from a network
         run["network"] = {"seconds_per_gradient": 0.01, "latency": 0.02, "spread": 0.4}
-    sizes = {"assignment": "power_law_sizes", "exponent": 0.7, "minimum": max(fewest, 1)}
+    stated = _mapping("--objective", objective or _OBJECTIVE)
+    if objective is None and asked.composite:
+        stated["nonsmooth"] = {"name": "l1", "weight": 0.05}
+    sizes = {"assignment": "power_law_sizes", "exponent": 0.7, "minimum": fewest}
     plan = planned(
-        made, "fedatlas conform", title=method, runs={method: run}, objective=objective,
+        made, "fedatlas conform", title=method, runs={method: run}, objective=stated,
         partition={"kind": "horizontal", "clients": clients, **sizes}, rounds=rounds,
         seeds=[seed], record_every=1, figure={"measurement": "objective"},
     )  # fmt: skip
@@ -132,3 +171,12 @@ def _made(
     with TemporaryDirectory() as folder:
         share_out(plan, Path(folder), Path())
         yield spec, Path(folder)
+
+
+def _graphs(stated: str, *, trackers: bool) -> dict[str, Any]:
+    """As experiments state them; of a kind alone both graphs, with weights that suit it."""
+    if stated.lstrip().startswith("{"):
+        return _mapping("--graph", stated)
+    undirected = stated in ("ring", "star", "complete")
+    own = {"kind": stated, "weights": "metropolis" if undirected else "sent"}
+    return {"states": own, "trackers": own} if trackers else {"states": own}

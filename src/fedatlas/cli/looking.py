@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _PIPED = 200  # columns where there is no terminal
+_NAMED = 8  # runs, in errors
 
 
 def list_experiments(
@@ -106,7 +107,9 @@ def run_named(name: str, config: Path) -> RunSpec:
     plan = build_plan(config, *projects(), names=[experiment])
     runs = {run.name: run for run in plan.runs.values()}
     if name not in runs:
-        raise FedatlasError(f"there is no run '{name}'{similar(name, runs)}")
+        some = ", ".join([*runs][:_NAMED]) + ", …" * (len(runs) > _NAMED)
+        told = similar(name, runs) or f"; there are {some}"
+        raise FedatlasError(f"there is no run '{name}'{told}")
     return runs[name]
 
 

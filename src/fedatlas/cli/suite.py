@@ -48,7 +48,8 @@ Costs = Annotated[
 ]
 
 
-def _suite() -> Suite:
+def declared_suite() -> Suite:
+    """The suite of the workflow and of projects."""
     return load_suite(*_files())
 
 
@@ -59,7 +60,7 @@ def _files() -> list[Path]:
 @app.command("list")
 def list_problems(problems: Problems = None) -> None:
     """List problems with their constants, groups and methods, and methods with their tries."""
-    suite = _suite()
+    suite = declared_suite()
     for name in _named(suite, problems):
         own = suite.problems[name]
         constants = {"smoothness": own.smoothness, **own.constants}
@@ -88,7 +89,7 @@ def run_methods(
     Tries are those that are declared. Seeds that have results are not trained again, and what other
     methods have there stays.
     """
-    suite = _suite()
+    suite = declared_suite()
     names = _named(suite, list(suite.smoke) if smoke else problems)
     jobs = [(name, own) for name in names if (own := _of_problem(suite, name, methods or []))]
     if not jobs:
@@ -134,7 +135,7 @@ def score(
     ] = None,
 ) -> None:
     """Score the methods that have run, by each cost; nothing is trained."""
-    suite = _suite()
+    suite = declared_suite()
     folders = [results, *(archive or [])]
     for told in scores_of(suite, _named(suite, problems), folders, cost, output):
         say(f"{told}\n")
@@ -248,7 +249,7 @@ def train_problem(problem: str, methods: Sequence[str], results: Path) -> float:
     started = time.monotonic()
     name = f"{SUITE}-{problem}"
     folder = results.absolute() / "experiments" / name
-    suite = _suite()
+    suite = declared_suite()
     there = {trace.name for trace in (folder / "traces").glob("*")} & {*suite.methods_of(problem)}
     plan = _plan(suite, problem, [*methods, *sorted(there)])
     specs = [spec for spec in plan.runs_of(name) if spec.run in methods]

@@ -9,9 +9,10 @@ from fedatlas.compressors import Compressor, bits_of_number, functions_of, unifo
 class Natural(Compressor):
     """Natural compression (Horváth et al. 2019, arXiv:1905.10988): ω = 1/8.
 
-    |x_j| becomes a power of two next to it, the upper with probability |x_j|/lower − 1. What is
-    sent is its sign and its exponent as it is stored: 9 bits of float32, 12 of float64. Between 0
-    and the smallest normal number, 2^−126 or 2^−1022, these two are what it becomes.
+    |x_j| becomes a power of two next to it, the upper with probability |x_j|/lower − 1: where the
+    entry's uniform number is below that. What is sent is its sign and its exponent as it is stored:
+    9 bits of float32, 12 of float64. Between 0 and the smallest normal number, 2^−126 or 2^−1022,
+    these two are what it becomes.
     """
 
     kind: str = "natural"

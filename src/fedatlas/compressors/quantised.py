@@ -13,8 +13,9 @@ class Quantised(Compressor):
     """Random dithering of QSGD (Alistarh et al. 2017, arXiv:1610.02132): ω = min(d/s², √d/s).
 
     x_j becomes ‖x‖ sign(x_j) l/s with a whole number l next to s|x_j|/‖x‖, the upper as likely as
-    it is near. Sent are ‖x‖ as it is stored, of each entry l + 1 in Elias's gamma code, which takes
-    2⌊log2(l + 1)⌋ + 1 bits, and the sign where l > 0.
+    it is near: where the entry's uniform number is below s|x_j|/‖x‖ less the lower. Sent are ‖x‖ as
+    it is stored, of each entry l + 1 in Elias's gamma code, which takes 2⌊log2(l + 1)⌋ + 1 bits,
+    and the sign where l > 0.
 
     levels: s.
     """

@@ -10,7 +10,8 @@ from fedatlas.compressors._sparse import Sparsifier
 class RandK(Sparsifier):
     """d/k times k entries, distinct and uniformly drawn for each row: ω = d/k − 1.
 
-    Places are sent, too: no seed is shared.
+    Kept are those whose uniform numbers are the k largest of the row's. Places are sent, too: no
+    seed is shared.
     """
 
     kind: str = "rand_k"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import module_from_spec, spec_from_file_location
@@ -13,6 +14,7 @@ import numpy as np
 
 from fedatlas.conform.ours import Draws, Ours
 from fedatlas.errors import FedatlasError, first_line
+from fedatlas.extensions import relative_path
 
 _SHOWN = 4
 
@@ -21,31 +23,50 @@ class Theirs:
     """Another implementation: `start(problem, x0, hyper)` and `step(state, draws, problem, hyper)`.
 
     Both return a state, a mapping of names to arrays; those that begin with `_` are its own, and
-    may be anything. hyper: our hyper-parameters, as attributes.
+    may be anything. hyper: our hyper-parameters, as attributes. What they raise becomes a
+    FedatlasError that names their line and the round.
     """
 
     def __init__(self, code: Any, ours: Ours) -> None:
         """code: a module, or anything with the two functions."""
         self._code, self._problem, self._hyper = code, ours.problem, ours.hyper
-        self._state = code.start(self._problem, ours.x0.copy(), self._hyper)
+        self._state = self._called("start", "", self._problem, ours.x0.copy(), self._hyper)
 
     def after(self, draws: Draws | None) -> Mapping[str, Any]:
         """Its quantities after a round; before round 0 there are no draws."""
         if draws is not None:
-            self._state = self._code.step(self._state, draws, self._problem, self._hyper)
+            given = self._state, draws, self._problem, self._hyper
+            self._state = self._called("step", f" of round {draws.round}", *given)
         return {name: own for name, own in self._state.items() if not name.startswith("_")}
+
+    def _called(self, name: str, when: str, *given: Any) -> Mapping[str, Any]:
+        file = Path(getattr(self._code, "__file__", name))
+        try:
+            found = getattr(self._code, name)(*given)
+        except Exception as error:
+            raise _raised(file, f"in {name}{when}", error) from error
+        if not isinstance(found, Mapping):
+            raise FedatlasError(
+                f"{relative_path(file)}: {name}{when} returns {type(found).__name__}: return a "
+                "mapping of names to arrays, such as {'x': x}"
+            )
+        return found
 
 
 class Recorded:
-    """Iterates of another implementation: arrays by name, (rounds + 1, …), the start first."""
+    """Iterates of another implementation: arrays by name, (rounds + 1, …), the start first.
+
+    Rows of rounds in which ours has no such quantity are not read.
+    """
 
     def __init__(self, arrays: Mapping[str, np.ndarray], rounds: int) -> None:
         """FedatlasError if some are too few for so many rounds."""
         for name, own in arrays.items():
-            if len(own) <= rounds:
+            if (many := len(own) if own.ndim else 0) <= rounds:
                 raise FedatlasError(
-                    f"'{name}' has {len(own)} iterates, but the start and {rounds} rounds are "
-                    f"{rounds + 1}: record all, or ask for --rounds {max(len(own) - 1, 1)}"
+                    f"'{name}' has {many} iterates, but the start and {rounds} rounds are "
+                    f"{rounds + 1}: record them all, the start first, with NaN where there is "
+                    "none yet, or ask for fewer --rounds"
                 )
         self._arrays = arrays
 
@@ -64,6 +85,8 @@ def load_code(file: Path) -> Any:
     sys.path.insert(0, str(file.parent.absolute()))  # it may import what lies beside it
     try:
         spec.loader.exec_module(module)
+    except Exception as error:
+        raise _raised(file, "as it is imported", error) from error
     finally:
         sys.path.pop(0)
     for name in ("start", "step"):
@@ -73,6 +96,20 @@ def load_code(file: Path) -> Any:
                 "step(state, draws, problem, hyper), which return a mapping of names to arrays"
             )
     return module
+
+
+def _raised(file: Path, when: str, error: Exception) -> FedatlasError:
+    """What another implementation raised, at the last line that lies in its folder."""
+    found = file, getattr(error, "lineno", None), getattr(error, "text", None)  # of a SyntaxError
+    for frame in traceback.extract_tb(error.__traceback__):
+        own = Path(frame.filename)
+        lies_there = own.is_absolute() and own.is_relative_to(file.parent.absolute())
+        if lies_there and "site-packages" not in own.parts:
+            found = own, frame.lineno, frame.line
+    where, line, text = found
+    at, shown = f", line {line}" if line else "", (text or "").strip()
+    told = f"{relative_path(where)}{at}, {when}: {type(error).__name__}: {error}"
+    return FedatlasError(f"{told}\n    {shown}" if shown else told)
 
 
 class Deviation(NamedTuple):
@@ -89,14 +126,13 @@ class Deviation(NamedTuple):
     theirs: np.ndarray
 
     def __str__(self) -> str:
-        when = "before round 0" if self.round < 0 else f"in round {self.round}"
         whose = "" if self.client is None else f" of client {self.client}"
         first = [", ".join(f"{one:.6g}" for one in np.ravel(own)[:_SHOWN])
                  for own in (self.ours, self.theirs)]  # fmt: skip
         more = ", …" if np.size(self.ours) > _SHOWN else ""
         unit = " of its norm" if np.any(self.ours) else ""
         return (
-            f"{when}, {self.quantity}{whose} is off by {self.size:.2g}{unit}: ours is "
+            f"{_when(self.round)}, {self.quantity}{whose} is off by {self.size:.2g}{unit}: ours is "
             f"({first[0]}{more}), theirs ({first[1]}{more})"
         )
 
@@ -117,8 +153,9 @@ class Comparison:
     missing: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        compared = ", ".join(f"{name} ({size:.1g})" for name, size in self.largest.items())
-        lines = [f"compared in {self.rounds} rounds, with the largest deviations: {compared}"]
+        compared = ", ".join(f"{name} ({size:.2g})" for name, size in self.largest.items())
+        many = f"{self.rounds} round{'s' * (self.rounds != 1)}"
+        lines = [f"compared in {many}, with the largest deviations: {compared}"]
         if self.missing:
             lines.append(f"not given, and not compared: {', '.join(self.missing)}")
         if not self.first:
@@ -144,26 +181,43 @@ def compare(ours: Ours, code: Any, rounds: int, tolerance: float) -> Comparison:
         theirs = Recorded(_load(code), rounds)
     else:
         theirs = Theirs(load_code(code) if isinstance(code, Path) else code, ours)
-    found, scales = Comparison(tolerance), dict[str, float]()
-    for number, (draws, mine) in enumerate(ours.play(rounds)):
+    found, scales, had = Comparison(tolerance), dict[str, float](), dict[str, None]()
+    for number, (draws, _, mine) in enumerate(ours.play(rounds)):
         given, off = theirs.after(draws), []
         _check_names(given, mine)
-        found.missing = tuple(name for name in mine if name not in given)
+        had |= {name: None for name, own in mine.items() if own is not None}
         for name, value in given.items():
-            own, other = mine[name], np.asarray(value, dtype=np.float64)
-            if own.shape != other.shape:
-                raise FedatlasError(
-                    f"'{name}' has the shape {other.shape}, but ours has {own.shape}"
-                )
+            own = mine[name]
+            if own is None or value is None:  # one side has nothing there yet
+                continue
+            other = _as_numbers(name, value, own.shape, number - 1)
             each = _deviations(number - 1, name, own, other, scales)
             worst = max(each, key=lambda one: (np.isnan(one.size), one.size))
             found.largest[name] = max(worst.size, found.largest.get(name, 0.0))
             off += [one for one in each if not one.size <= tolerance]
         found.rounds = number
+        found.missing = tuple(name for name in had if name not in found.largest)
         if off:
             found.first = sorted(off, key=lambda one: (one.client is None, -one.size))
             return found
     return found
+
+
+def _as_numbers(name: str, value: Any, shape: tuple[int, ...], number: int) -> np.ndarray:
+    when = f"{_when(number)}, '{name}'"
+    try:
+        found = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise FedatlasError(
+            f"{when} is {type(value).__name__}, which numpy cannot read: {first_line(error)}"
+        ) from error
+    if found.shape != shape:
+        raise FedatlasError(f"{when} has the shape {found.shape}, but ours has {shape}")
+    return found
+
+
+def _when(number: int) -> str:
+    return "before round 0" if number < 0 else f"in round {number}"
 
 
 def _check_names(given: Mapping[str, Any], ours: Mapping[str, Any]) -> None:

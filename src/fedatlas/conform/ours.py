@@ -18,15 +18,16 @@ from fedatlas.arithmetic.kernels.formulas import (
     torch_slope,
 )
 from fedatlas.arithmetic.minibatches import Minibatches
-from fedatlas.errors import FedatlasError
+from fedatlas.errors import FedatlasError, similar
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.context import FederationContext, SeedRun, shard_files
+from fedatlas.federations.horizontal import ServerStep
 from fedatlas.federations.shards import ClientSamples, client_shares
 from fedatlas.files import canonical_json, write_atomically
 from fedatlas.schema.losses import Loss
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.schema.runs import RunSpec
-from fedatlas.training.states import state_arrays
+from fedatlas.training.states import leaves, state_arrays
 
 #: Numbers of numpy's generator, as draws name them; others keep their names.
 _LAWS = {"random": "uniform", "standard_normal": "normal"}
@@ -41,8 +42,10 @@ class Draws:
         was sent its model.
     batches: for each time that samples were drawn, (client, its rows at each of its steps) of every
         client that computes; rows are numbered within the client's own samples, from 0.
-    coins: of tosses that all share. numbers: by law (uniform in [0, 1), normal, laplace, …), arrays
-        as they were drawn: also what compressors round by.
+    coins: of tosses that all share, such as MARINA's of a full round. chances: with what
+        probability each was True.
+    numbers: by law (uniform in [0, 1), normal, laplace, …), arrays as they were drawn: also what
+        compressors round by.
     """
 
     round: int
@@ -50,6 +53,7 @@ class Draws:
     staleness: np.ndarray = field(default_factory=lambda: np.empty(0, int))
     batches: list[list[tuple[int, list[np.ndarray]]]] = field(default_factory=list)
     coins: list[bool] = field(default_factory=list)
+    chances: list[float] = field(default_factory=list)
     numbers: dict[str, list[np.ndarray]] = field(default_factory=dict)
 
     def arrays(self) -> Iterator[tuple[str, np.ndarray]]:
@@ -140,7 +144,7 @@ class PlainProblem:
 def _by_torch(function: Callable[..., Any], kind: Any, *arrays: np.ndarray) -> np.ndarray:
     import torch
 
-    found: np.ndarray = function(kind, *map(torch.as_tensor, arrays)).numpy()
+    found: np.ndarray = function(kind, *map(torch.tensor, arrays)).numpy()  # of copies
     return found
 
 
@@ -150,8 +154,8 @@ def plain_problem(
     """The problem of a run's rows, for the other side."""
     features, sizes = data.samples.features, np.diff(data.offsets)
     dense = features if isinstance(features, np.ndarray) else features.toarray()
-    cuts = data.offsets[1:-1]
-    samples = list(zip(np.split(dense, cuts), np.split(data.samples.label, cuts), strict=True))
+    both = np.array(dense), np.array(data.samples.label)  # ours stay as they are
+    samples = list(zip(*(np.split(each, data.offsets[1:-1]) for each in both), strict=True))
     weights = client_shares(sizes, objective.client_weights)
     return PlainProblem(samples, objective, weights, *graphs)
 
@@ -177,6 +181,7 @@ class _Random:
     def bernoulli(self, probability: float) -> bool:
         coin = bool(self._random.bernoulli(probability))
         self.draws.coins.append(coin)
+        self.draws.chances.append(probability)
         return coin
 
     def sample(self, population: int, size: int) -> np.ndarray:
@@ -216,18 +221,64 @@ class _Noted:
         return call
 
 
+class Hyper(SimpleNamespace):
+    """Hyper-parameters as attributes; nested ones are mappings."""
+
+    def __getattr__(self, name: str) -> Any:
+        known = vars(self)
+        raise AttributeError(
+            f"there is no hyper-parameter '{name}'{similar(name, known)}; there "
+            f"are {', '.join(known)}"
+        )
+
+
+#: By method, what stands in a round for a hyper-parameter that is None.
+_FOUND: dict[str, dict[str, Callable[[Any, PlainProblem], float]]] = {
+    "diana": {"memory_step": lambda own, of: 1 / (1 + own.compressor.variance(of.dimension))},
+    "dasha": {"memory_step": lambda own, of: 1 / (1 + 2 * own.compressor.variance(of.dimension))},
+    "fedpage": {
+        "local_step_size": lambda own, of: own.global_step_size / own.local_steps,
+        "full_round_probability": lambda own, of: own.clients_per_round / of.clients,
+    },
+}
+
+
+def declared(method: Algorithm) -> Hyper:
+    """Its hyper-parameters as they are declared or by default."""
+    told = method.model_dump()  # without options that a run leaves as they are
+    return Hyper(**{key: told.get(key, getattr(method, key)) for key in type(method).model_fields})
+
+
+def hyper_parameters(method: Algorithm, problem: PlainProblem) -> Hyper:
+    """The same with the numbers that rounds take: η_g, and k of a share of d, among them."""
+    hyper = declared(method)
+    found = _FOUND.get(type(method).__module__.rpartition(".")[2], {})
+    for key, number in found.items():
+        if getattr(method, key) is None:
+            setattr(hyper, key, number(method, problem))
+    if isinstance(method, ServerStep):
+        hyper.global_step_size = method.server_step_size
+    if kept := getattr(getattr(method, "compressor", None), "kept", None):
+        hyper.compressor = {**hyper.compressor, "k": kept(problem.dimension)}
+    return hyper
+
+
 class Played(NamedTuple):
-    """One round of ours: what was drawn, None before round 0, and the state's numbers by name."""
+    """One round of ours: what was drawn, None before round 0, and the state.
+
+    quantities: its fields by dotted name, None where the method has nothing there yet.
+    """
 
     draws: Draws | None
-    quantities: dict[str, np.ndarray]
+    state: Any
+    quantities: dict[str, np.ndarray | None]
 
 
 @dataclass(frozen=True)
 class Ours:
     """A method, ready to run, and its problem as the other side sees it.
 
-    engine: has the array type. x0: as numpy.
+    engine: has the array type. x0: as numpy. hyper: hyper-parameters as the other side sees them.
     """
 
     method: Algorithm
@@ -236,6 +287,7 @@ class Ours:
     random: Any
     problem: PlainProblem
     x0: np.ndarray
+    hyper: SimpleNamespace
 
     @classmethod
     def of_run(cls, spec: RunSpec, shards: Path, seed: int, *, drawn_start: bool = False) -> Ours:
@@ -256,6 +308,9 @@ class Ours:
                 f"{spec.name}: key 'objective', value '{objective.name}': `conform` knows losses "
                 "of fedatlas alone: take one of these, such as logistic_l2"
             )
+        if seed not in spec.seeds:
+            seeds = ", ".join(map(str, spec.seeds))
+            raise FedatlasError(f"{spec.name}: has no seed {seed}, but {seeds}: name one of these")
         method, context = build_algorithm(spec), FederationContext(spec, shards, "cpu")
         run, graphs = context.seed_run(seed), spec.graph_weights if spec.graphs else (None, None)
         x0 = np.array(context.engine.numpy(run.x0))
@@ -263,7 +318,8 @@ class Ours:
             x0 = np.random.default_rng(seed).normal(size=x0.shape)
             run = replace(run, x0=context.engine.array(x0.copy()))
         problem = plain_problem(spec.federation.read(files), objective, graphs)
-        return cls(method, run, context.engine, context.random(seed), problem, x0)
+        hyper = hyper_parameters(method, problem)
+        return cls(method, run, context.engine, context.random(seed), problem, x0, hyper)
 
     def play(self, rounds: int) -> Iterator[Played]:
         """The start, and so many rounds."""
@@ -279,24 +335,21 @@ class Ours:
             elif name == "next":  # of answers that are taken as they arrive
                 watched.draws.clients, _, watched.draws.staleness = result[-1]
 
-        def quantities(state: Any) -> dict[str, np.ndarray]:
+        def played(draws: Draws | None, state: Any) -> Played:
             arrays = state_arrays(state, self.engine.numpy)
-            return {name: np.array(own) for name, own in arrays.items()}
+            own = {
+                name: np.array(arrays[name]) if name in arrays else None
+                for name, _ in leaves(state)
+            }
+            return Played(draws, state, own)
 
         problem, network = _Noted(self.run.problem, note), _Noted(self.run.network, note)
         state = self.method.start(problem, network, self.run.x0)
-        yield Played(None, quantities(state))
+        yield played(None, state)
         for number in range(rounds):
             watched.draws = Draws(number, np.arange(len(sizes)))
             state = self.method.round(state, problem, network, watched.at(number))
-            yield Played(watched.draws, quantities(state))
-
-    @property
-    def hyper(self) -> SimpleNamespace:
-        """The hyper-parameters, nested ones as mappings."""
-        told = self.method.model_dump()  # without options that a run leaves as they are
-        keys = type(self.method).model_fields
-        return SimpleNamespace(**{key: told.get(key, getattr(self.method, key)) for key in keys})
+            yield played(watched.draws, state)
 
     def export(self, rounds: int, file: Path) -> None:
         """Write the problem, all draws, and our quantities: docs/conform.md names the arrays."""
@@ -305,18 +358,22 @@ class Ours:
             "features": np.concatenate(rows), "labels": np.concatenate(labels), "x0": self.x0,
             "offsets": np.append(0, np.cumsum(self.problem.sizes)), "p": self.problem.weights,
             "objective": np.array(canonical_json(self.problem.objective.model_dump(mode="json"))),
-            "hyper": np.array(canonical_json(self.method.model_dump(mode="json"))),
+            "hyper": np.array(canonical_json(vars(self.hyper))),
         }  # fmt: skip
         for name in ("states", "trackers"):
             if (weights := getattr(self.problem, name)) is not None:
                 arrays[name] = weights
-        found: dict[str, list[np.ndarray]] = {}
-        for draws, ours in self.play(rounds):
+        found: dict[str, dict[int, np.ndarray]] = {}
+        for place, (draws, _, ours) in enumerate(self.play(rounds)):
             for name, own in ours.items():
-                found.setdefault(f"ours/{name}", []).append(own)
+                if own is not None:
+                    found.setdefault(name, {})[place] = own
             if draws is not None:
                 arrays |= {f"{draws.round}/{name}": own for name, own in draws.arrays()}
-        arrays |= {name: np.array(own) for name, own in found.items()}
+        for name, by_place in found.items():
+            lacking = np.full_like(next(iter(by_place.values())), np.nan, dtype=float)
+            rows = [by_place.get(place, lacking) for place in range(rounds + 1)]
+            arrays[f"ours/{name}"] = np.array(rows)
         with write_atomically(file) as part, part.open("wb") as stream:
             np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]
 

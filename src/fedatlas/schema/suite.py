@@ -133,6 +133,20 @@ class Suite(Model):
         """Shares of the measurement at the start that count as reached, of a problem."""
         return self.problems[problem].targets or self.targets
 
+    def one_try(self, method: str, values: Mapping[str, Any], smoothness: float) -> dict[str, Any]:
+        """What a run states of a method: one try, the middle one of each hyper-parameter.
+
+        values: numbers in place of the suite's. Empty where the suite does not know the method.
+        """
+        if (own := self.every_method.get(method)) is None:
+            return {}
+        numbers, place = {**self.values, **values}, f"method '{method}'"
+        middle = {key: [tries[len(tries) // 2]] for key, tries in own.grid.items()}
+        return {
+            "hyper_parameters": _filled(own.hyper_parameters, numbers, smoothness, place),
+            "grid": _filled(middle, numbers, smoothness, place),
+        }
+
     def experiment(self, problem: str, methods: Collection[str] = ()) -> dict[str, Any]:
         """The experiment of a problem, as a file would state it.
 
@@ -148,8 +162,8 @@ class Suite(Model):
             place = f"{where}: method '{name}'"
             run: dict[str, Any] = {
                 "algorithm": method.algorithm or name,
-                "hyper_parameters": _filled(method.hyper_parameters, values, own, place),
-                "grid": _filled(method.grid, values, own, place),
+                "hyper_parameters": _filled(method.hyper_parameters, values, own.smoothness, place),
+                "grid": _filled(method.grid, values, own.smoothness, place),
             }
             if method.title:
                 run["title"] = method.title
@@ -183,12 +197,12 @@ def _stretched(every: int | dict[int, int], factor: int) -> int | dict[int, int]
     return {begin * factor: spacing * factor for begin, spacing in every.items()}
 
 
-def _filled(value: Any, values: Mapping[str, Any], problem: SuiteProblem, where: str) -> Any:
+def _filled(value: Any, values: Mapping[str, Any], smoothness: float, where: str) -> Any:
     """With the problem's numbers in place of what names them."""
     if isinstance(value, Mapping):
-        return {key: _filled(item, values, problem, where) for key, item in value.items()}
+        return {key: _filled(item, values, smoothness, where) for key, item in value.items()}
     if isinstance(value, list):
-        return [_filled(item, values, problem, where) for item in value]
+        return [_filled(item, values, smoothness, where) for item in value]
     if not isinstance(value, str):
         return value
     if value.startswith("$"):
@@ -199,8 +213,8 @@ def _filled(value: Any, values: Mapping[str, Any], problem: SuiteProblem, where:
             )
         return values[name]
     if found := _OF_SMOOTHNESS.fullmatch(value):
-        number, units = float(found[1]), problem.smoothness
-        exact = number * units if found[2] == "*" else number / units
+        number = float(found[1])
+        exact = number * smoothness if found[2] == "*" else number / smoothness
         return float(f"{exact:.{_DIGITS}g}")
     return value
 

@@ -115,11 +115,11 @@ class DecentralisedAlgorithm(Algorithm):
     clipping: the norm in which every sample's gradient is cut to C/2, which makes C true; with
         "none" C is assumed, as in the papers, and so is every ε that it enters. Methods that have
         an ε, by `budgets`, must be told; others do not clip unless they are.
-    needs_every_message: why links of the method must not fail; empty if an agent may give itself
-        the weight of neighbours that it does not hear from.
     """
 
     federation: ClassVar[type[Federation]] = Decentralised
+    #: Why links of the method must not fail; empty if an agent may give itself the weight of
+    #: neighbours that it does not hear from.
     needs_every_message: ClassVar[str] = ""
 
     gradient_bound: PositiveFloat = 1.0

@@ -1,7 +1,7 @@
-"""Descriptions of the typed configuration, for references and editors.
+"""Descriptions of the typed configuration, for references, editors and `conform --explain`.
 
 Models describe their keys in their docstrings, which no digest of code counts: a paragraph or a
-sentence that begins with "key: " or "key, other: " is about these keys. Nothing that runs needs
+sentence that begins with "key: " or "key, other: " is about these keys. Nothing that trains needs
 this module.
 """
 
@@ -54,6 +54,21 @@ def described(model: type[BaseModel]) -> tuple[str, dict[str, str]]:
         name: field.description for name, field in model.model_fields.items() if field.description
     }
     return parted(model.__doc__ or "", model.model_fields)[0], keys
+
+
+def symbols(method: type[BaseModel]) -> dict[str, str]:
+    """The paper's letters of hyper-parameters, where docstrings say "K = local_steps"."""
+    names = "|".join(map(re.escape, sorted(method.model_fields, key=len, reverse=True)))
+    key = rf"(?:{names})\b(?! [·/])"
+    declared = re.compile(rf"((?:[^\s=,]+, )*[^\s=,]+) = ({key}(?:, {key})*)")
+    found: dict[str, str] = {}
+    for cls in reversed(method.__mro__):
+        told = " ".join((cls.__dict__.get("__doc__") or "").split())
+        for letters, keys in declared.findall(told):
+            # Words before the last letters belong to what was said before.
+            pairs = zip(reversed(keys.split(", ")), reversed(letters.split(", ")), strict=False)
+            found |= dict(pairs)
+    return found
 
 
 def models_in(annotation: Any) -> Iterator[type[Model]]:
