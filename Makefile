@@ -14,7 +14,7 @@ INSTALL := -m pip install --quiet --no-compile --constraint constraints.txt
 # Hundreds of processes start: Python keeps what it compiles, whatever the machine's default is.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test site schemas words fuzz kill-test test-cluster slurm-test check bench peers clean environment
+.PHONY: demo test site schemas words fuzz kill-test test-cluster test-crates slurm-test check bench peers clean environment
 
 # Rebuilt when the requirements change; the marker is written last, so a broken install is redone.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -50,6 +50,18 @@ $(CLUSTER)/.installed: $(VENV)/.installed
 
 test-cluster: $(CLUSTER)/.installed  # submission by profiles, without a cluster
 	$(CLUSTER)/bin/python -m pytest tests/test_submission.py
+
+# It needs another version of rich than fedatlas.
+CRATES := .venv-crates
+$(CRATES)/.installed:
+	rm -rf $(CRATES) && $(PYTHON) -m venv $(CRATES)
+	$(CRATES)/bin/python -m pip install --quiet roc-validator==0.13.0
+	touch $@
+
+test-crates: $(VENV)/.installed $(CRATES)/.installed  # published folders are Provenance Run Crates
+	$(CRATES)/bin/python tests/crates/validate.py \
+		$$($(BIN)/python -c 'import rocrate; print(rocrate.__path__[0])')/data/ro-crate.jsonld \
+		$$(dirname published/*/Snakefile)
 
 SLURM_OPTIONS ?=
 slurm-test: $(CLUSTER)/.installed  # on a SLURM of one node, as root: see docs/cluster.md

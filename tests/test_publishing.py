@@ -13,6 +13,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import xarray as xr
+import yaml
 from rocrate.rocrate import ROCrate
 from typer.testing import CliRunner
 
@@ -36,6 +37,7 @@ from fedatlas.files import canonical_json, file_digest, write_text
 from fedatlas.pages.explorer import write_explorer
 from fedatlas.pages.repository import data_card
 from fedatlas.plan.build import build_plan
+from fedatlas.steps import STEPS
 from fedatlas.store import publishing
 from fedatlas.store.compared import AtlasComparison
 from fedatlas.store.crate import read_citation, revision
@@ -193,7 +195,8 @@ def test_a_folder_holds_traces_verdicts_selections_and_their_checksums(results, 
     folder = tmp_path / "published"
     files = published(results, folder)
     assert [file.relative_to(folder).as_posix() for file in files] == [
-        *(".gitattributes", "README.md", "SHA256SUMS", "demo-a.nc.xz", "demo-b.nc.xz"),
+        *(".gitattributes", "README.md", "SHA256SUMS", "Snakefile"),
+        *("demo-a.nc.xz", "demo-b.nc.xz"),
         *("ro-crate-metadata.json", "selections/demo-a.json", "verdicts.csv"),
     ]
     assert max(file.stat().st_size for file in files) < 1_000_000
@@ -242,7 +245,7 @@ def test_the_crate_describes_every_file(results, tmp_path):
     assert described.keys() == named - {"ro-crate-metadata.json"}
     for name in named - own:
         assert described[name]["sha256"] == file_digest(folder / name)
-    assert crate.license == "https://spdx.org/licenses/BSD-3-Clause"
+    assert crate.license.id == "https://spdx.org/licenses/BSD-3-Clause"
     assert crate.datePublished.date() == DAY
     columns = {
         one["name"]: one.get("unitText") for one in described["demo-a.nc.xz"]["variableMeasured"]
@@ -251,8 +254,40 @@ def test_the_crate_describes_every_file(results, tmp_path):
     assert "demo-a" in described["selections/demo-a.json"]["description"]
     # What roc-validator requires of software.
     program = crate.get("#fedatlas")
-    assert program["version"] == fedatlas.__version__ and program["url"]
+    assert program["softwareVersion"] == fedatlas.__version__ and program["url"]
     assert crate.get("#repository") is None
+
+
+def test_the_crate_says_what_made_each_file(results, tmp_path):
+    folder = tmp_path / "published"
+    published(results, folder)
+    crate = ROCrate(folder)
+    made = {
+        file.id: action
+        for action in crate.get_by_type("CreateAction")
+        if action["instrument"] is not crate.mainEntity
+        for file in [action["result"]]
+        for file in (file if isinstance(file, list) else [file])
+    }
+    beside = {"README.md", ".gitattributes", "SHA256SUMS", "Snakefile"}
+    assert made.keys() | beside == {entity.id for entity in crate.data_entities}
+    trained, judged = made["demo-a.nc.xz"], made["verdicts.csv"]
+    assert trained["description"].startswith("fedatlas run demo-a, by code with the digest ")
+    assert trained["instrument"]["name"] == "fedatlas step train_run"
+    assert trained["object"].id.startswith("#data-")
+    assert {file.id for file in judged["object"]} >= {"demo-a.nc.xz", "selections/demo-a.json"}
+
+
+def test_codecheck_names_files_that_the_demo_writes():
+    """Each is what a step makes, of an experiment of the demo."""
+    manifest = yaml.safe_load((ROOT / "codecheck.yml").read_text("utf-8"))["manifest"]
+    made = {file.path for step in STEPS.values() for file in step.files()}
+    heads = {path.stem for path in (ROOT / "config/experiments/demo").glob("*.yaml")}
+    for entry in manifest:
+        path = entry["file"].removeprefix("results/")
+        named = re.sub(r"/demo-(\w+)/", lambda one: "/{experiment}/", path)
+        assert named in made
+        assert set(re.findall(r"/demo-(\w+)/", path)) <= heads
 
 
 def test_a_folder_says_which_code_published_it(results, tmp_path):
@@ -310,7 +345,7 @@ def test_who_publishes_is_taken_once_it_is_filled_in(results, tmp_path, monkeypa
     cited.write_text("\n".join(lines).replace("FILL IN", "Ada"), encoding="utf-8")
     assert "CITATION.cff" not in printed(*ask)
     crate = ROCrate("out")
-    assert crate.name == "lab: traces and verdicts" and crate.license.endswith("/CC-BY-4.0")
+    assert crate.name == "lab: traces and verdicts" and crate.license.id.endswith("/CC-BY-4.0")
     assert crate.root_dataset["author"]["name"] == "Ada Ada"
     assert "licence: CC-BY-4.0" in Path("out/README.md").read_text(encoding="utf-8")
 
@@ -349,7 +384,7 @@ def keep_notes(folder: Path) -> None:
         (lambda folder: write_text(folder / "README.md", "mine"), r"README\.md is not as"),
         (
             lambda folder: (folder / "SHA256SUMS").unlink(),
-            r"\.gitattributes, README\.md, demo-a\.nc\.xz and 4 more is not as",
+            r"\.gitattributes, README\.md, Snakefile and 5 more is not as",
         ),
         # It might be anyone's, though its checksums are right.
         (
@@ -595,7 +630,7 @@ def test_commands_publish_compare_and_export(results, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
 
     told = printed("publish", results, tmp_path / "out", "--archive", tmp_path / "all.zip")
-    assert "8 files" in told and (tmp_path / "all.zip").stat().st_size > 10_000
+    assert "9 files" in told and (tmp_path / "all.zip").stat().st_size > 10_000
     csv, figure = tmp_path / "table.csv", tmp_path / "figure.svg"
     told = printed(
         "compare", results, "--against", tmp_path / "out", "--metric", "gradient_norm", "--target",

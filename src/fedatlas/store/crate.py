@@ -1,8 +1,10 @@
 """RO-Crate metadata of a published folder, by which archives that give DOIs describe it."""
 
+import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from datetime import date
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,9 @@ from rocrate.rocrate import ROCrate
 from fedatlas import __version__
 from fedatlas.errors import FedatlasError
 from fedatlas.files import file_digest
+from fedatlas.plan.places import snakefile
 from fedatlas.schema.models import read_json, read_yaml
+from fedatlas.store.crate_run import CRATE_VERSION, WORKFLOW_TYPES, add_run
 from fedatlas.store.experiment import PUBLISHED, Experiment
 from fedatlas.store.netcdf import SUMS
 from fedatlas.store.packed import PACKED
@@ -21,6 +25,7 @@ from fedatlas.store.trace import NUMBERS
 
 _NAME = "ro-crate-metadata.json"
 _PROGRAM = "#fedatlas"
+_WORKFLOW = "Snakefile"
 # By suffix: media type and what such a file holds.
 _KINDS = {
     PACKED: (
@@ -35,6 +40,10 @@ _KINDS = {
         "and how every candidate scored on each seed,",
     ),
     ".md": ("text/markdown", "what the folder holds and how it is read"),
+    _WORKFLOW: (
+        "text/plain",
+        "the workflow's Snakefile, as it was; rules and code are in the repository",
+    ),
     ".gitattributes": ("text/plain", "tells Git to keep the files' bytes, also on Windows"),
 }
 
@@ -42,12 +51,13 @@ _KINDS = {
 def describe_folder(
     folder: Path, citation: Mapping[str, Any], published: date, commit: str
 ) -> None:
-    """Write ro-crate-metadata.json about all files in the folder, and columns of its tables.
+    """Write ro-crate-metadata.json about all files in the folder, columns of its tables, its run.
 
     citation: what a CITATION.cff states. commit: of the repository that publishes; may be empty.
     The list of checksums, which holds this file's own, is written later.
     """
-    crate = ROCrate()
+    shutil.copyfile(snakefile(), folder / _WORKFLOW)
+    crate = ROCrate(version=CRATE_VERSION)
     crate.name = f"{citation.get('title', 'fedatlas')}: traces and verdicts"
     crate.description = (
         "Convergence traces of methods of federated and distributed optimisation, by run, seed and "
@@ -55,22 +65,32 @@ def describe_folder(
     )
     crate.datePublished = published
     if "license" in citation:
-        crate.license = f"https://spdx.org/licenses/{citation['license']}"
+        known = f"https://spdx.org/licenses/{citation['license']}"
+        about_licence = {"@type": "CreativeWork", "name": citation["license"]}
+        crate.license = crate.add(ContextEntity(crate, known, about_licence))
     authors = [crate.add(_author(crate, one)) for one in citation.get("authors", ())]
     if authors:
         crate.root_dataset["author"] = authors if len(authors) > 1 else authors[0]
-    programs = _programs(crate, citation, commit)
-    crate.root_dataset["mentions"] = [crate.add(program) for program in programs]
-    files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
-    for file in files:
-        about = {
+    programs = [crate.add(program) for program in _programs(crate, citation, commit)]
+    files = {}
+    for file in (file for file in sorted(folder.rglob("*")) if file.is_file()):
+        place = file.relative_to(folder).as_posix()
+        about: dict[str, Any] = {
             **_held(file.relative_to(folder)),
             "contentSize": str(file.stat().st_size),
             "sha256": file_digest(file),
         }
-        entity = crate.add_file(file, file.relative_to(folder).as_posix(), properties=about)
+        if place == _WORKFLOW:
+            about |= {"@type": WORKFLOW_TYPES, "version": commit or __version__}
+            language = {"lang": "snakemake", "lang_version": version("snakemake")}
+            crate.add_workflow(file, place, main=True, properties=about, **language)
+            continue
+        files[place] = crate.add_file(file, place, properties=about)
         if file.name.endswith(PUBLISHED) and file.parent == folder:
-            entity["variableMeasured"] = [_column(crate, name) for name in _numbers(file)]
+            files[place]["variableMeasured"] = [_column(crate, name) for name in _numbers(file)]
+    actions = add_run(crate, folder, files, authors)
+    crate.root_dataset["mentions"] = [*programs, *actions]
+    files["README.md"]["about"] = crate.root_dataset
     sums = {"description": "SHA-256 of every other file", "encodingFormat": "text/plain"}
     crate.add_file(folder / SUMS, SUMS, properties={"name": SUMS} | sums)
     crate.metadata.write(folder)
@@ -102,7 +122,6 @@ def _programs(crate: ROCrate, citation: Mapping[str, Any], commit: str) -> Itera
     package = {
         "@type": "SoftwareApplication",
         "name": "fedatlas",
-        "version": __version__,
         "softwareVersion": __version__,
         "url": told,
     }
