@@ -48,9 +48,8 @@ run, or from whole ones where the repository has the picture; press one to enlar
 opens the curves of an experiment with a table of numbers beside them, and each verdict with its
 cases and its evidence. Effects have their 95 % interval, what counts, and the number of seeds. A
 *fragile* verdict changes with the target, the budget or the step at which it is asked
-([how claims are judged](../verdicts.md)). `fedatlas rederive EXPERIMENT/CLAIM`
-[makes one number anew](../published.md#one-number-anew). Run anew, an experiment leaves its figure,
-table and verdicts as `figure.svg`, `table.csv` and `claims.csv` in `results/experiments/<name>/`.
+([how claims are judged](../verdicts.md)). Run anew, an experiment leaves its figure, table and
+verdicts as `figure.svg`, `table.csv` and `claims.csv` in `results/experiments/<name>/`.
 """
 
 
@@ -270,6 +269,7 @@ def _experiment(of: _Sources, name: str, notes: dict[str, str]) -> Iterator[str]
     told = f"Notes: those of {link(first, f'#{first}')}." if same else text(experiment.notes)
     yield f"**{title}** ({source}). {told}"
     yield f"```sh\nsnakemake {name} --cores 2\n```"
+    yield _origin(of, name)
     picture = f"../images/{name}.png" if _image(name).exists() else f"{FIGURES}/{name}.svg"
     if _image(name).exists() or name in of.published.drawable:
         yield f"```{{image}} {picture}\n:alt: {title}\n:loading: lazy\n```"
@@ -281,6 +281,19 @@ def _experiment(of: _Sources, name: str, notes: dict[str, str]) -> Iterator[str]
             ("our reading of the sentence", "source", "outcome", "effect"),
             [_claimed(of, name, claim) for claim in experiment.claims],
         )
+
+
+def _origin(of: _Sources, name: str) -> str:
+    """Where an experiment is declared, on which data, and where its numbers are published."""
+    experiment = of.plan.experiments[name]
+    told = f"Declared in {code(experiment.where.partition(' ')[0])}, on {code(experiment.dataset)}"
+    if (folder := of.published.folder(name)) is None:
+        return f"{told}."
+    again = code(f"fedatlas rederive {name}/CLAIM")
+    return (
+        f"{told}; numbers in {link(code(f'published/{folder.name}'), '../published.md')}, one of "
+        f"them {link('anew', '../published.md#one-number-anew')}: {again}."
+    )
 
 
 def _claimed(of: _Sources, name: str, claim: Claim) -> list[str]:

@@ -5,13 +5,9 @@ from pathlib import Path
 
 import xarray as xr
 
-from fedatlas.evaluation.selection import choices
 from fedatlas.evaluation.verdicts import Verdict, read_verdicts, whole_claims
-from fedatlas.figures.style import Shown, draw
-from fedatlas.plan import results
 from fedatlas.plan.build import Plan
-from fedatlas.schema.models import read_json, validated
-from fedatlas.schema.runs import Selection
+from fedatlas.rederiving import draw_published
 from fedatlas.store.atlas import open_atlas
 from fedatlas.store.trace import judged
 
@@ -48,6 +44,12 @@ class Published:
             *self._atlas.names(place)
         }
 
+    def folder(self, name: str) -> Path | None:
+        """The published folder that has the record of an experiment's selection."""
+        return next(
+            (file.parents[1] for key, file in self._selections.items() if key == name), None
+        )
+
     @cached_property
     def drawable(self) -> list[str]:
         """Experiments whose figure can be drawn."""
@@ -65,23 +67,18 @@ class Published:
         for name in self.drawable:
             file = folder / f"{name}.svg"
             if not file.exists() or file.stat().st_mtime < newest:
-                title = results.heading_spec(self._plan, name)["title"]
-                draw([file], self._plan.experiments[name].figure.compose, title, self._shown(name))
+                draw_published(self._plan, name, self._shown(name), self._selection(name), file)
 
     def _owner(self, name: str) -> str:
         return self._plan.experiments[name].runs_of or name
 
-    def _shown(self, name: str) -> Shown:
-        experiment, owner = self._plan.experiments[name], self._owner(name)
-        file = self._selections.get(name) or self._selections[owner]
-        record = read_json(file)
-        return Shown(
-            self._plan.run_titles(name),
-            {run: self._traces(f"{self._places[owner]}/{run}") for run in experiment.runs},
-            choices(record),
-            validated(Selection, record["rule"], f"{file}: key 'rule'"),
-            tuple(experiment.drawn_claims),
-        )
+    def _selection(self, name: str) -> Path:
+        return self._selections.get(name) or self._selections[self._owner(name)]
+
+    def _shown(self, name: str) -> dict[str, dict[str, xr.Dataset]]:
+        """Traces of the runs that an experiment shows."""
+        place = self._places[self._owner(name)]
+        return {run: self._traces(f"{place}/{run}") for run in self._plan.experiments[name].runs}
 
     def _traces(self, place: str) -> dict[str, xr.Dataset]:
         points = self._atlas.names(place)

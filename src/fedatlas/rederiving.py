@@ -12,14 +12,14 @@ import xarray as xr
 
 from fedatlas.errors import FedatlasError, similar
 from fedatlas.evaluation.evidence import in_full
-from fedatlas.evaluation.selection import choices
+from fedatlas.evaluation.selection import Traces, choices
 from fedatlas.evaluation.verdicts import Verdict
 from fedatlas.figures import style
 from fedatlas.figures.style import Shown
 from fedatlas.markdown import counted
 from fedatlas.notebook import train_plan
 from fedatlas.plan.build import Plan, build_plan
-from fedatlas.plan.results import titles_spec
+from fedatlas.plan.results import heading_spec
 from fedatlas.provenance.difference import Tolerance, compare_traces
 from fedatlas.schema.models import read_json, validated
 from fedatlas.schema.runs import RunSpec, Selection
@@ -104,15 +104,21 @@ def format_origin(found: Found) -> str:
 
 def draw(found: Found, output: Path) -> None:
     """Draw the experiment's figure from what is published, as the workflow draws it."""
-    declared, record = found.kept.declared, read_json(found.kept.selection)
-    if declared is None:
+    if found.kept.declared is None:
         raise FedatlasError(f"{found.name}: the configuration declares no such experiment")
-    spec = titles_spec(found.plan, found.name)
-    rule = validated(Selection, record.get("rule"), f"{found.kept.selection}: key 'rule'")
     traces = {run: dict(points) for run, points in found.runs.items()}
-    claims = tuple(declared.drawn_claims)
-    shown = Shown(spec["runs"], traces, choices(record), rule, claims)
-    style.draw([output], declared.figure.compose, spec["title"], shown)
+    draw_published(found.plan, found.name, traces, found.kept.selection, output)
+
+
+def draw_published(plan: Plan, name: str, traces: Traces, selection: Path, output: Path) -> None:
+    """Draw the figure of an experiment from traces of its runs and the record of its selection."""
+    experiment, record = plan.experiments[name], read_json(selection)
+    rule = validated(Selection, record.get("rule"), f"{selection}: key 'rule'")
+    own = {run: traces[run] for run in experiment.runs}
+    claims = tuple(experiment.drawn_claims)
+    shown = Shown(plan.run_titles(name), own, choices(record), rule, claims)
+    title = heading_spec(plan, name)["title"]
+    style.draw([output], experiment.figure.compose, title, shown)
 
 
 def _places(found: Found) -> list[str]:
