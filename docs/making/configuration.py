@@ -14,6 +14,7 @@ from fedatlas.schema.claims import ClaimTest, Kind
 from fedatlas.schema.config import WorkflowConfig
 from fedatlas.schema.described import described, models_in
 from fedatlas.schema.experiments import Experiment
+from fedatlas.schema.foreign import CurvesMapping
 from fedatlas.schema.models import Model
 from fedatlas.schema.papers import Covered, Paper, Sentence
 from fedatlas.schema.suite import Suite
@@ -35,6 +36,7 @@ _PARTS = (
         formats().values(),
     ),
     ("The suite", "`config/suite.yaml`, and `suite.yaml` of a project", [Suite]),
+    ("Runs made elsewhere", "a mapping file, `fedatlas import --mapping`", [CurvesMapping]),
     (
         "Papers, sentences, coverage",
         "`config/papers.yaml`, `config/sentences.yaml`, `config/coverage.yaml`",
@@ -42,10 +44,11 @@ _PARTS = (
     ),
 )
 _OPENING = """
-Every key of the files in `config/`, made from the models that validate them. JSON schemas for
-editors and other programs lie in `docs/schemas/`: [experiment](../schemas/experiment.json),
-[config](../schemas/config.json), [datasets](../schemas/datasets.json),
-[suite](../schemas/suite.json), [papers](../schemas/papers.json),
+Every key of the files in `config/`, and of mappings, made from the models that validate them. JSON
+schemas for editors and other programs lie in `docs/schemas/`:
+[experiment](../schemas/experiment.json), [config](../schemas/config.json),
+[datasets](../schemas/datasets.json), [suite](../schemas/suite.json),
+[mapping](../schemas/mapping.json), [papers](../schemas/papers.json),
 [sentences](../schemas/sentences.json), [coverage](../schemas/coverage.json). An experiment's is
 of the experiment once its lists are filled in, as `fedatlas spec <experiment>` prints it.
 [Adding an experiment](../adding/experiment.md) shows how the keys are used.

@@ -16,6 +16,7 @@ from fedatlas.schema.config import WorkflowConfig
 from fedatlas.schema.described import described, models_in, parted
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.figures import Figure
+from fedatlas.schema.foreign import CurvesMapping
 from fedatlas.schema.models import Model
 from fedatlas.schema.objectives import objective_classes
 from fedatlas.schema.papers import Covered, Paper, Sentence
@@ -84,6 +85,7 @@ def schemas() -> dict[str, dict[str, Any]]:
         "config": _whole("config/config.yaml and --config.", WorkflowConfig),
         "datasets": datasets | _mapping({"oneOf": [{"$ref": entry} for entry in entries]}),
         "suite": _whole("config/suite.yaml: problems and methods of the suite.", Suite),
+        "mapping": _whole("What columns of runs made elsewhere are.", CurvesMapping),
         "papers": _whole("config/papers.yaml: papers by key.", None, [Paper])
         | _mapping({"$ref": "#/$defs/Paper"}),
         "sentences": _whole("config/sentences.yaml: sentences by paper.", None, [Sentence])

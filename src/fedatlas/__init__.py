@@ -3,7 +3,7 @@
 `open_atlas` opens the file that the workflow joins all traces in; `Atlas.sel` gives a run's trace.
 `compare` and `interpolate` put all runs on common axes, `along` the seeds of one; `profile`
 compares methods over many problems; `plot` draws what figures draw. `train` trains one run in a
-notebook, without a workflow.
+notebook, without a workflow; `import_runs` takes runs made elsewhere.
 """
 
 from importlib import import_module
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fedatlas.notebook import train
     from fedatlas.store.atlas import open_atlas
     from fedatlas.store.comparison import compare, interpolate
+    from fedatlas.store.foreign import import_runs
     from fedatlas.store.plotting import plot
     from fedatlas.store.profiling import profile
     from fedatlas.store.views import along
@@ -22,6 +23,7 @@ __all__ = [
     "__version__",
     "along",
     "compare",
+    "import_runs",
     "interpolate",
     "open_atlas",
     "plot",
@@ -33,6 +35,7 @@ __all__ = [
 _HOMES = {
     "along": "fedatlas.store.views",
     "compare": "fedatlas.store.comparison",
+    "import_runs": "fedatlas.store.foreign",
     "interpolate": "fedatlas.store.comparison",
     "open_atlas": "fedatlas.store.atlas",
     "plot": "fedatlas.store.plotting",

@@ -30,7 +30,7 @@ WANTED: dict[str, tuple[Callable[..., None], ...]] = {
         *(published.compare, published.profile),
     ),
     "Pass on": (
-        *(published.publish, published.export, model.export_model),
+        *(published.import_runs, published.publish, published.export, model.export_model),
         *(published.data_card, published.coverage),
     ),
     "Check": (
@@ -38,11 +38,15 @@ WANTED: dict[str, tuple[Callable[..., None], ...]] = {
         *(looking.diff, looking.spec),
     ),
 }
+# What Python has names for, too.
+NAMES: dict[Callable[..., None], str] = {
+    looking.list_experiments: "list",
+    published.import_runs: "import",
+}
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 for panel, commands in WANTED.items():
     for command in commands:
-        named = "list" if command is looking.list_experiments else None
-        app.command(named, rich_help_panel=panel)(command)
+        app.command(NAMES.get(command), rich_help_panel=panel)(command)
 app.add_typer(suite.app, name="suite", rich_help_panel="Run")
 app.command(rich_help_panel="Within", epilog=step.TABLE)(step.step)
 

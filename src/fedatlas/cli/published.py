@@ -47,6 +47,32 @@ def export(
     say(f"{output}: {rows} rows of {len(places)} traces")
 
 
+def import_runs(
+    sources: Annotated[
+        list[Path], typer.Argument(help="Files or folders of one format: docs/curves.md.")
+    ],
+    output: Annotated[Path, typer.Option(help="Results folder to write them to.")],
+    mapping: Annotated[
+        Path | None, typer.Option(help="What columns are (.yaml), where names are not obvious.")
+    ] = None,
+    format: Annotated[
+        str, typer.Option(help="Where files do not tell it: tensorboard, wandb, mlflow …")
+    ] = "",
+) -> None:
+    """Take runs made elsewhere, which compare, profile, plot and export then read as any."""
+    from fedatlas.schema.foreign import CurvesMapping
+    from fedatlas.schema.models import read_yaml, validated
+    from fedatlas.store.foreign import import_runs
+
+    given = {} if mapping is None else read_yaml(mapping)
+    named = validated(CurvesMapping, given, str(mapping)).model_dump(exclude_unset=True)
+    atlas = import_runs(sources, output, format=format, **named)
+    (experiment,) = atlas.names("ours")
+    for told in str(atlas.attributes(f"ours/{experiment}")["notes"]).split("; "):
+        say(told)
+    say(f"{atlas.path}: {', '.join(atlas.names(f'ours/{experiment}'))}")
+
+
 def publish(
     traces: Traces,
     output: Annotated[Path, typer.Argument(help="Folder to write.")],

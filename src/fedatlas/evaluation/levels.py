@@ -114,7 +114,7 @@ def has_own_clock(trace: Trace) -> bool:
     Other runs on a network of their own have critical-path totals besides, or do not wait for each
     other.
     """
-    if "simulated_time" not in trace:
+    if "simulated_time" not in trace or "foreign" in trace.attrs:
         return False
     return "seconds_per_gradient" not in (specification(trace)["network"] or {})
 
@@ -208,7 +208,12 @@ def worse_than_start(trace: Trace, measurement: str) -> np.ndarray:
 
 
 def above_start(trace: Trace) -> np.ndarray:
-    """(seeds, records) whether the objective stands above where it started."""
+    """(seeds, records) whether the objective stands above where it started.
+
+    Runs made elsewhere may not measure it.
+    """
+    if "foreign" in trace.attrs and "objective" not in trace:
+        return np.zeros((trace.sizes["seed"], trace.sizes["record"]), bool)
     objective = column(trace, "objective")
     return objective > objective[:, :1]
 

@@ -205,6 +205,8 @@ def why_stale(
     plan: None where no configuration speaks for the results; then the code alone is compared, as
     far as it is here. attributes: as the trace's file holds them.
     """
+    if "foreign" in attributes:
+        return ""  # nothing here made it
     own = {**attributes, "specification": json.loads(attributes["specification"])}
     try:
         if plan is not None:

@@ -41,6 +41,7 @@ class Atlas(Mapping[str, xr.DataTree]):
         that is damaged or another, and one that holds a trace of another file.
         """
         self.path, self._is_results, self._plan = path, results, plan
+        self.kept: object = None  # what is needed as long as the atlas, such as a folder
         self.shows: dict[str, list[str]] = {}
         self._names: dict[str, list[str]] = {"": []}
         self._attributes: dict[str, dict[str, Any]] = {"": {}}
@@ -118,9 +119,12 @@ class Atlas(Mapping[str, xr.DataTree]):
         return self._why_stale[place]
 
     def title(self, run: str, *points: str) -> str:
-        """How figures name the run at this place; marked if one of its points is stale."""
-        stale = any(self.why_stale(f"{run}/{point}") for point in points)
-        return f"{self.attributes(run)['title']}{' (stale)' if stale else ''}"
+        """How figures name the run at this place; marked if a point is stale or made elsewhere."""
+        places = [f"{run}/{point}" for point in points]
+        foreign = any("foreign" in self.attributes(place) for place in places)
+        stale = any(map(self.why_stale, places))
+        marks = f"{' (foreign)' if foreign else ''}{' (stale)' if stale else ''}"
+        return f"{self.attributes(run)['title']}{marks}"
 
     def __getitem__(self, place: str) -> xr.DataTree:
         """The tree of all that lies in a place; values are read when they are used."""

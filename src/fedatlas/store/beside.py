@@ -54,10 +54,20 @@ def differences(
     star of clients, must have equal partitions. Across settings rows alone must be equal, as who
     holds them is part of the method. Simulated time needs equal networks. Where all that is given
     is equal, what common seeds recorded must be, too: the digests of their data if partitions are
-    equal, and f* of sub-optimality.
+    equal, and f* of sub-optimality. Runs made elsewhere solve the problem that was declared.
     """
+    if "foreign" in {**mine.trace.attrs, **published.trace.attrs}:
+        yield from _of_declared(mine, published)
+        return
     declared = [*_of_statements(mine, published, costs)]
     yield from declared or _of_seeds(mine, published, metric)
+
+
+def _of_declared(mine: AtlasRun, published: AtlasRun) -> Iterator[Difference]:
+    own, other = (run.trace.attrs.get("problem", run.experiment) for run in (mine, published))
+    remedy = "; say in the mapping of runs made elsewhere whose problem they solve: problem: …"
+    for difference in _unequal("problem", own, other):
+        yield difference._replace(remedy=remedy)
 
 
 def _of_statements(
@@ -204,7 +214,7 @@ def notes(
     told: dict[str, list[str]] = {}
     ours = {points for run in mine if (points := tried_points(own, run))}
     for run in published:
-        found = [*_code(run), *_versions(mine, run)]
+        found = [] if "foreign" in run.trace.attrs else [*_code(run), *_versions(mine, run)]
         if "thinned" in run.trace.attrs:
             kept = run.trace.attrs["thinned"]
             found.append(f"{kept} are kept; costs are read off lines between them")
@@ -306,7 +316,7 @@ def tried_points(atlas: Atlas, run: AtlasRun) -> int | None:
     if entry is not None:
         return int(entry.get("tried", len(entry.get("candidates", ())))) or None
     there = len(atlas.names(f"{run.paper}/{run.experiment}/{run.run}"))
-    return None if run.point == "tuned" else there
+    return None if run.point == "tuned" or "foreign" in run.trace.attrs else there
 
 
 def selection_of(atlas: Atlas, run: AtlasRun) -> Mapping[str, Any] | None:

@@ -176,7 +176,7 @@ def measured(
     chosen = atlas_runs(own, experiments=experiments, runs=runs, all_points=all_points)
     mine = measuring(chosen, metric)
     if against is None:
-        return Measured(mine, [], [], lambda: _stale(mine))
+        return Measured(mine, [], [], lambda: marks(mine))
     other = as_atlas(against)
     with error_context(f"published traces {other.path}"):
         theirs = measuring(atlas_runs(other, experiments=published), metric)
@@ -191,12 +191,23 @@ def measured(
         mine,
         shown,
         refused,
-        lambda: [*_stale([*mine, *shown]), *notes(mine, shown, own, other)],
+        lambda: [*marks([*mine, *shown]), *notes(mine, shown, own, other)],
     )
 
 
-def _stale(runs: Sequence[AtlasRun]) -> list[str]:
-    return [f"{run.name}: is stale: {run.stale}" for run in runs if run.stale]
+def marks(runs: Iterable[AtlasRun]) -> list[str]:
+    """Which runs are stale, and which were made elsewhere."""
+    told: list[str] = []
+    foreign: dict[str, list[str]] = {}
+    for run in runs:
+        attributes = run.trace.attrs
+        told += [f"{run.name}: is stale: {run.stale}"] if run.stale else []
+        if "foreign" in attributes:
+            problem = attributes.get("problem")
+            of = f"; that it solves the problem of {problem} was declared, not checked"
+            why = f"{attributes['foreign']}{of if problem else ''}"
+            foreign.setdefault(why, []).append(f"{run.experiment}/{run.run}")
+    return told + [f"{', '.join(names)}: foreign: {why}" for why, names in foreign.items()]
 
 
 def _thinned(run: AtlasRun, most: int) -> AtlasRun:

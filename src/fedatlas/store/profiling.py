@@ -37,7 +37,7 @@ from fedatlas.schema.config import Names, listed
 from fedatlas.schema.quantities import LEVELS, check_reachable
 from fedatlas.store.atlas import Atlas, AtlasRun, as_atlas, atlas_runs
 from fedatlas.store.beside import differences, selection_of
-from fedatlas.store.compared import RunName, format_names
+from fedatlas.store.compared import RunName, format_names, marks
 from fedatlas.store.comparison import known_axis
 from fedatlas.store.plotting import Plot, drawn
 
@@ -305,6 +305,7 @@ def _problems(
                 raise FedatlasError(
                     f"cost: {run.name} does not count '{cost}': name other costs, or other runs"
                 )
+    notes += marks(run for methods in kept.values() for _, run in methods.values())
     seen: dict[str, str] = {}
     for problem, methods in kept.items():
         (_, first), *others = methods.values()
@@ -314,7 +315,6 @@ def _problems(
                     f"{first.name} and {other.name} solve different problems: {why}"
                 )
         for _, run in methods.values():
-            notes += [f"{run.name} is stale: {run.stale}"] if run.stale else []
             digest = str(run.trace.attrs.get("values_digest", run.name))
             if seen.setdefault(digest, problem) != problem:
                 notes.append(

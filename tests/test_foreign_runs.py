@@ -1,0 +1,229 @@
+"""Runs made elsewhere: what columns are taken for what, and how they stand beside others."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+import fedatlas
+from atlas_factory import noisy_trace, one_run, problem, small_atlas, write_atlas
+from fedatlas.errors import FedatlasError
+from fedatlas.store.publishing import Publication, publish
+from test_cli import fedatlas as command
+from workflow_copy import ROOT
+
+ROUNDS = [0, 10, 20, 30]
+
+
+def curves(**columns) -> pd.DataFrame:
+    """Two methods with two seeds each; accuracies rise by tenths, from 0.1 or 0.2 on."""
+    rows = [
+        {"method": run, "seed": seed, "round": at, "test/acc": start + 0.01 * seed + 0.01 * at}
+        for run, start in (("mine", 0.1), ("other", 0.2))
+        for seed in (0, 1)
+        for at in ROUNDS
+    ]
+    return pd.DataFrame(rows).assign(**columns)
+
+
+def spent(atlas, target: float, cost: str = "round", **options) -> np.ndarray:
+    found = fedatlas.compare(atlas, "test_accuracy", cost, target, **options)
+    return found.dataset["cost_to_target"].squeeze("cost").to_numpy()
+
+
+# --- columns ---
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "parquet"])
+def test_obvious_columns_are_taken_and_told(tmp_path, ending):
+    file = tmp_path / f"log.{ending}"
+    rows = curves(bytes_up=lambda rows: 100 * rows["round"], lr=3)
+    if ending == "parquet":
+        rows.to_parquet(file)
+    else:
+        rows.to_csv(file, index=False, sep="\t" if ending == "tsv" else ",")
+    atlas = fedatlas.import_runs(file)
+    assert np.allclose(spent(atlas, 0.25), [[15, 14], [5, 4]], atol=0.3)
+    assert np.allclose(spent(atlas, 0.25, "bytes"), 100 * spent(atlas, 0.25))
+    notes = atlas.attributes("ours/log")["notes"].split("; ")
+    told = "run: method, seed: seed, round: round, bytes_up: bytes_up, test_accuracy: test/acc"
+    assert notes == [told, "not read: lr"]
+
+
+def test_columns_may_be_computed_with():
+    rows = curves(
+        percent=lambda rows: 100 * rows["test/acc"],
+        upload=7.0,
+        loss=lambda rows: 2 - rows["test/acc"],
+    )
+    costs = {"bytes_up": "sum(upload)", "bytes_down": "round * 3", "messages": "sum(upload) / 7"}
+    metrics = {"test_accuracy": "percent / 100", "suboptimality": "loss - 1.5"}
+    atlas = fedatlas.import_runs(rows, costs=costs, metrics=metrics)
+    trace = atlas.sel("mine", "other")
+    assert np.allclose(trace["bytes_up"], [7, 14, 21, 28])
+    assert np.allclose(trace["bytes_down"], np.multiply(3, ROUNDS))
+    assert np.allclose(trace["messages"], [1, 2, 3, 4])
+    assert np.allclose(trace["bytes"], trace["bytes_up"] + trace["bytes_down"])
+    assert np.allclose(trace["test_accuracy"][1], 0.21 + 0.01 * np.array(ROUNDS))
+    assert np.allclose(trace["suboptimality"], 0.5 - trace["test_accuracy"])
+
+
+def test_names_of_files_tell_runs_and_seeds(tmp_path):
+    for (run, seed), rows in curves().groupby(["method", "seed"]):
+        (tmp_path / run).mkdir(exist_ok=True)
+        file = tmp_path / run / f"lr0.1_seed{seed}.csv"
+        rows[["round", "test/acc"]].to_csv(file, index=False)
+    expected = spent(fedatlas.import_runs(curves()), 0.25)
+    atlas = fedatlas.import_runs(tmp_path, names="{run}/lr0.1_seed{seed}")
+    assert atlas.names(f"ours/{tmp_path.name}") == ["mine", "other"]
+    assert np.array_equal(spent(atlas, 0.25), expected)
+    atlas = fedatlas.import_runs(tmp_path, titles={"mine-lr0.1": "Ours"})
+    assert [*atlas.runs()["title"]] == ["Ours (foreign)", "other-lr0.1 (foreign)"]
+    assert np.array_equal(spent(atlas, 0.25), expected)
+
+
+def test_what_is_measured_now_and_then_is_kept_and_a_lost_seed_is_marked():
+    rows = curves(objective=[1.0, np.nan, 3.0, np.nan] * 3 + [1.0, 2.0, np.nan, np.nan])
+    atlas = fedatlas.import_runs(rows)
+    assert [*atlas.sel("mine", "mine")["round"]] == [0, 20]
+    other = atlas.sel("mine", "other")
+    assert [*other["status"]] == ["ok", "diverged"]
+    assert np.array_equal(other["objective"], [[1, 3, 3], [1, 2, np.nan]], equal_nan=True)
+    notes = atlas.attributes("ours/mine")["notes"]
+    assert "run 'mine': 4 of 8 rows left out, which lack one of" in notes
+    assert "run 'other', seed 1 diverged: no numbers after row 2" in notes
+
+
+@pytest.mark.parametrize(
+    ("changes", "mapping", "told"),
+    [
+        ({}, {"rund": "a"}, "frame: mapping: unknown key 'rund'; similar: round, run"),
+        ({}, {"metrics": {"test_acuracy": "a"}}, "'test_acuracy' is no measurement .*test_accurac"),
+        ({}, {"costs": {"bytes_in": "a"}}, "'bytes_in' is no cost .*similar: bytes"),
+        ({}, {"metrics": {"objective": "los"}}, "objective: there is no column 'los'; columns are"),
+        ({}, {"seed": "sed"}, "seed: there is no column 'sed'; similar: seed"),
+        ({"seed": 0.5}, {}, "seed: column 'seed', row 1: '0.5', but whole numbers are expected"),
+        ({"seed": 0}, {}, r"run 'mine', seed 0 has round 0 in rows 1, 5: say in a mapping"),
+        ({"test/acc": "good"}, {}, "test_accuracy: column 'test/acc', row 1: 'good', but numbers"),
+        ({"test/acc": 55.0}, {}, "seed 0: test_accuracy is 55, but lies between 0 and 1: write"),
+        ({"bytes": range(16, 0, -1)}, {}, "bytes falls to 15 at round 10, .* write sum"),
+        ({"test/acc": np.nan}, {}, "run 'mine' has no value of test_accuracy"),
+        ({}, {"titles": {"mind": "M"}}, "titles: no run is named 'mind'; similar: mine"),
+        ({}, {"names": "{run}-{seed}"}, "names: 'mine' is not as '{run}-{seed}' says"),
+    ],
+)
+def test_an_error_names_column_value_and_what_is_expected(changes, mapping, told):
+    with pytest.raises(FedatlasError, match=told):
+        fedatlas.import_runs(curves(**changes), **mapping)
+
+
+def test_columns_that_are_not_obvious_must_be_named(tmp_path):
+    with pytest.raises(FedatlasError, match=r"no column is obviously the round.*columns are epoch"):
+        fedatlas.import_runs(pd.DataFrame({"epoch": [1], "test_acc": [0.5]}))
+    with pytest.raises(
+        FedatlasError, match=r"no column is obviously a measurement.*are round, los"
+    ):
+        fedatlas.import_runs(pd.DataFrame({"round": [1], "loss": [0.5]}))
+    with pytest.raises(FedatlasError, match="frame: holds no rows"):
+        fedatlas.import_runs(curves()[:0])
+    with pytest.raises(FedatlasError, match=r"holds none of the formats: .*csv, parquet"):
+        fedatlas.import_runs(tmp_path)
+    (tmp_path / "a.parquet").write_text("no", encoding="utf-8")
+    with pytest.raises(FedatlasError, match=r"a\.parquet: cannot be read as Parquet"):
+        fedatlas.import_runs(tmp_path)
+
+
+# --- beside others ---
+
+
+@pytest.fixture
+def published(tmp_path):
+    return one_run(tmp_path / "published", problem(noisy_trace(0.8)), "page", "theirs-a")
+
+
+def test_a_declared_problem_puts_runs_beside_published_ones(tmp_path, published):
+    mine = fedatlas.import_runs(curves(), problem="theirs-a")
+    for ours, theirs in ((mine, published), (published, mine)):
+        found = fedatlas.compare(ours, "test_accuracy", "round", 0.25, against=theirs)
+        (told,) = [one for one in found.remarks() if "foreign" in one]
+        assert told.startswith("note: mine/mine, mine/other: foreign: made elsewhere, read from")
+        assert "lacks digests of code and data, hyper-parameters; that it solves" in told
+        assert told.endswith("the problem of theirs-a was declared, not checked")
+        assert sum("(foreign)" in name for name in found.table().index) == 2
+        assert np.array_equal(
+            spent(ours, 0.25, against=theirs), found.dataset["cost_to_target"][..., 0], True
+        )
+    drawn = fedatlas.plot(mine, "test_accuracy", "round", against=published)
+    labels = [text.get_text() for text in drawn.figure.axes[0].get_legend().get_texts()]
+    assert sum("(foreign)" in label for label in labels) == 2
+
+
+def test_without_a_declared_problem_no_published_run_is_comparable(published):
+    mine = fedatlas.import_runs(curves(), experiment="log")
+    told = 'theirs-a/page: problem: "log" here, "theirs-a" published; say in the mapping'
+    with pytest.raises(FedatlasError, match=told):
+        fedatlas.compare(mine, "test_accuracy", "round", 0.25, against=published)
+
+
+def test_runs_made_elsewhere_are_published_and_profiled(tmp_path):
+    curves().to_csv(tmp_path / "log.csv", index=False)
+    results = tmp_path / "mine"
+    (tmp_path / "m.yaml").write_text("titles: {mine: Ours}\n", encoding="utf-8")
+    done = command(
+        "import", tmp_path / "log.csv", "--output", results, "--mapping", tmp_path / "m.yaml"
+    )
+    assert done.stdout.splitlines()[0].startswith("run: method, seed: seed, round: round")
+    assert done.stdout.splitlines()[-1] == f"{results}/experiments/log/traces.nc: mine, other"
+    profiles = fedatlas.profile(results, "test_accuracy", "round", [0.25, 0.3])
+    assert [*profiles.table("round").index] == ["other (foreign)", "Ours (foreign)"]
+    assert profiles.notes[0].startswith("log/mine, log/other: foreign: made elsewhere")
+    atlas, made = fedatlas.open_atlas(results), Publication({})
+    publish(atlas, results / "experiments", tmp_path / "published", made)
+    assert np.allclose(spent(tmp_path / "published", 0.25), spent(results, 0.25), rtol=1e-3)
+
+
+def test_runs_that_were_trained_are_not_replaced(tmp_path):
+    write_atlas(tmp_path / "experiments" / "a", {})
+    one_run(tmp_path / "experiments" / "a", problem(noisy_trace(0.8)), experiment="traces")
+    with pytest.raises(FedatlasError, match=r"traces\.nc: holds runs that fedatlas trained"):
+        fedatlas.import_runs(curves(), tmp_path, experiment="a")
+    fedatlas.import_runs(curves(), tmp_path, experiment="b")
+    fedatlas.import_runs(curves(), tmp_path, experiment="b")
+
+
+def test_the_mapping_of_the_guide_is_one():
+    guide = (ROOT / "docs" / "curves.md").read_text(encoding="utf-8")
+    shown = guide.partition("<!-- mapping -->\n```yaml\n")[2].partition("```")[0]
+    rows = pd.DataFrame(
+        {"method": "fedprox", "epoch": [0, 1], "upload": 8, "acc": [10, 50], "train_loss": [1, 0.5]}
+    )
+    trace = fedatlas.import_runs(rows, **yaml.safe_load(shown)).sel("runs", "fedprox")
+    assert np.allclose(trace["bytes"], [8, 16 + 31400])
+    assert np.allclose(trace["suboptimality"], [1 - 0.32712, 0.5 - 0.32712])
+
+
+# --- there and back ---
+
+
+def test_exported_runs_come_back_as_they_were(tmp_path):
+    atlas = fedatlas.open_atlas(small_atlas(tmp_path / "atlas"))
+    command("export", tmp_path / "atlas", tmp_path / "table.parquet")
+    rows = pd.read_parquet(tmp_path / "table.parquet")
+    rows = rows[(rows.experiment == "fedpage-first") & rows.selected]
+    back = fedatlas.import_runs(rows, experiment="fedpage-first")
+    for run in ("page", "avg", "auc"):
+        one, other = (each.sel("fedpage-first", run) for each in (atlas, back))
+        assert [*one["status"]] == [*other["status"]]
+        for name in {*one.variables} & {*other.variables} - {"record"}:
+            assert one[name].variable.equals(other[name].variable)
+        assert {*one.data_vars} == {*other.data_vars}
+
+
+def test_a_data_set_of_xarray_is_taken(tmp_path):
+    trace = noisy_trace(0.8)
+    back = fedatlas.import_runs(trace, experiment="x").sel("x", "mine")
+    for name in ("round", "bytes_up", "gradient_norm", "test_accuracy"):
+        assert np.array_equal(*np.broadcast_arrays(back[name], trace[name]))
+    assert json.loads(back.attrs["specification"])["seeds"] == [0, 1, 2]
