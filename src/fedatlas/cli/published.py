@@ -25,6 +25,13 @@ Experiments = Annotated[
     list[str] | None, typer.Option(help="Names or globs of experiments; all by default.")
 ]
 
+Tables = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--table", "--csv", help="Table to write, .tex for a paper, or .csv, .parquet or .json."
+    ),
+]
+
 
 def export(
     traces: Traces,
@@ -158,7 +165,7 @@ def compare(
         bool, typer.Option(help="Ours with all records, also where published ones are thinned.")
     ] = False,
     figure: Annotated[Path | None, typer.Option(help="Curves to draw, .svg or .png.")] = None,
-    csv: Annotated[Path | None, typer.Option(help="Table to write.")] = None,
+    table: Tables = None,
 ) -> None:
     """Say what runs spend to a target, alone or beside published ones of the same problem."""
     from fedatlas.store.atlas import open_marked
@@ -178,8 +185,8 @@ def compare(
     found = compare(ours, metric, costs, target, **chosen)
     if figure is not None:
         plot(ours, metric, costs, **chosen).save(figure)
-    if csv is not None:
-        write_text(csv, found.to_dataframe().to_csv(index=False))
+    for path in table or ():
+        found.save(path)
     say(found)
 
 
@@ -200,25 +207,20 @@ def profile(
     experiments: Experiments = None,
     runs: Annotated[list[str] | None, typer.Option(help="Methods: run, or experiment/run.")] = None,
     figure: Annotated[Path | None, typer.Option(help="Profiles to draw, .svg or .png.")] = None,
-    table: Annotated[Path | None, typer.Option(help="Tables of scores to write, .tex.")] = None,
-    csv: Annotated[Path | None, typer.Option(help="Costs of all pairs to write.")] = None,
+    table: Tables = None,
 ) -> None:
     """Compare methods over many problems (experiments) and targets, one currency at a time."""
     from fedatlas.store.atlas import open_marked
     from fedatlas.store.comparison import USUAL_COSTS
     from fedatlas.store.profiling import profile
 
-    if table is not None and table.suffix != ".tex":
-        raise FedatlasError(f"{table}: must end in .tex, the format that is written")
     opened = [open_marked(folder, config) for folder in traces]
     chosen: dict[str, Any] = {"of_start": of_start, "experiments": experiments, "runs": runs}
     found = profile(opened, metric, cost or USUAL_COSTS, targets, **chosen)
     if figure is not None:
         found.plot().save(figure)
-    if table is not None:
-        write_text(table, found.to_latex())
-    if csv is not None:
-        write_text(csv, found.to_dataframe().to_csv(index=False))
+    for path in table or ():
+        found.save(path)
     say(found)
 
 

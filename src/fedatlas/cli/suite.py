@@ -15,7 +15,6 @@ import typer
 from fedatlas.data.catalogue import load_catalogue
 from fedatlas.errors import FedatlasError, similar
 from fedatlas.extensions import projects
-from fedatlas.files import write_text
 from fedatlas.plain_text import say
 from fedatlas.plan.build import Plan, plan_of
 from fedatlas.plan.places import catalogue_files, files_named, shipped_configuration
@@ -185,8 +184,8 @@ def scores_of(
             output.mkdir(parents=True, exist_ok=True)
             stem = output / "-".join([*takes, measurement])
             found.plot(f"The suite: {' and '.join(takes)}").save(stem.with_suffix(".svg"))
-            write_text(stem.with_suffix(".tex"), found.to_latex())
-            write_text(stem.with_suffix(".csv"), found.to_dataframe().to_csv(index=False))
+            found.save(stem.with_suffix(".tex"))
+            found.save(stem.with_suffix(".csv"))
 
 
 def _named(suite: Suite, patterns: Sequence[str] | None) -> list[str]:

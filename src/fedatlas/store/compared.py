@@ -8,23 +8,31 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import xarray as xr
 
 from fedatlas.errors import FedatlasError, error_context
+from fedatlas.evaluation.comparison import ROUNDING, advantages, median_interval
 from fedatlas.evaluation.evidence import target_name
 from fedatlas.evaluation.levels import log_target
 from fedatlas.evaluation.quantities import common_delta
 from fedatlas.plain_text import printable
 from fedatlas.schema.config import Names
-from fedatlas.schema.quantities import MEASUREMENTS
+from fedatlas.schema.quantities import MEASUREMENTS, axis
 from fedatlas.store.atlas import Atlas, AtlasRun, as_atlas, atlas_runs
 from fedatlas.store.beside import beside, notes
+from fedatlas.store.saving import Cell, Tabular, save_table
 from fedatlas.store.views import is_thinned, thinned
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
+_TOLD_APART = (
+    "by the 95 % interval of the median difference of six or more common seeds, or by intervals "
+    "that do not overlap"
+)
+_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _OF_DIFFERENT_DELTA = "not comparable: ε at different δ; that at δ = 0 holds at every δ"
 
 
@@ -96,6 +104,28 @@ class AtlasComparison:
         ]
         return pd.DataFrame(columns).set_index("run")
 
+    def save(self, path: Path | str) -> None:
+        """Write the table by the file's ending: .tex for a paper, else all numbers.
+
+        .tex: booktabs and siunitx, costs with intervals; the least is bold where it is decided, and
+        runs that are not told apart from it are marked. .csv, .parquet, .json: `to_dataframe`.
+        """
+        save_table(path, self.to_dataframe, lambda: [self._tabular()])
+
+    def _tabular(self) -> Tabular:
+        found = self.dataset
+        columns: dict[str, Sequence[str | Cell]] = {"run": _row_names(found)}
+        for cost in map(str, found["cost"].to_numpy()):
+            own = found.sel(cost=cost)
+            centre = own["centre"].to_numpy()
+            finite = centre[np.isfinite(centre) & (centre > 0)]
+            power = max(0, int(np.log10(finite.min()) // 3)) * 3 if len(finite) else 0
+            unit = axis(cost).unit + (f" (10{str(power).translate(_RAISED)})" if power else "")
+            columns[unit] = _cells(own, 10.0**power)
+        columns["seeds"] = [*self.table()["seeds"]]
+        foreign = [told for told in found.attrs.get("notes", ()) if ": foreign: " in told]
+        return Tabular(self._heading(), columns, _TOLD_APART, foreign)
+
     def __repr__(self) -> str:
         lines = [self._heading(), self.table().to_string(), *self.remarks()]
         return printable("\n".join(lines))
@@ -116,6 +146,53 @@ class AtlasComparison:
         metric, target = self.dataset.attrs["metric"], self.dataset.attrs["target"]
         goal = target_name(metric, log_target(metric, target))
         return f"cost to {goal}: geometric mean (95 % interval)"
+
+
+def _cells(found: xr.Dataset, unit: float) -> list[Cell]:
+    """A cost of all runs, in multiples of the unit; found: of one cost."""
+    names = ("cost_to_target", "centre", "low", "high", "seeds_reached", "seeds")
+    spent, centre, low, high, reached, seeds = (found[name].to_numpy() for name in names)
+    best = int(np.argmin(np.where(np.isnan(centre), np.inf, centre)))
+    least = [
+        np.isfinite(centre[best])
+        and not math.isnan(centre[run])
+        and (run == best or not _is_more(spent[run], spent[best], low[run], high[best]))
+        for run in range(len(centre))
+    ]
+    cells = []
+    for run, one in enumerate(centre):
+        ends = f"[{_plain(low[run] / unit)}, {_plain(high[run] / unit)}]"
+        known = seeds[run] > 1 and low[run] < high[run] and reached[run]
+        number = _plain(one / unit)
+        if not math.isfinite(one):
+            number = cost_cell(one, low[run], high[run], reached[run], seeds[run])
+        cells.append(Cell(number, ends if known else "", least[run], sum(least) == 1))
+    return cells
+
+
+def _is_more(spent: np.ndarray, least: np.ndarray, low: float, high: float) -> bool:
+    """Whether a run decidedly spends more than the one with the least; each (seeds,).
+
+    By the rule of verdicts, from paired seeds; with too few of these, if the interval of the run,
+    from low on, lies above that of the least, up to high.
+    """
+    both = ~(np.isnan(spent) | np.isnan(least))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gaps = np.nan_to_num(
+            advantages(np.log10(least[both]), np.log10(spent[both])), posinf=np.inf, neginf=-np.inf
+        )
+    interval = median_interval(gaps) if both.any() else None
+    if interval is None or math.isinf(interval.low):
+        return bool(low > high)
+    return interval.low > ROUNDING
+
+
+def _plain(value: float) -> str:
+    """Three significant digits, without a power of ten."""
+    if not math.isfinite(value) or not value:
+        return "–" if not value else "∞"
+    places = 2 - math.floor(math.log10(abs(value)))
+    return f"{round(value, places):.{max(0, places)}f}"
 
 
 def _row_names(found: xr.Dataset) -> list[str]:
@@ -241,11 +318,12 @@ class RunName(NamedTuple):
 
 
 def format_names(names: Sequence[RunName]) -> list[str]:
-    """What tables and figures call runs: titles, with experiments if there are several.
+    """What tables and figures call runs: titles, with experiments if an origin has several.
 
     Where two runs would be called the same, their keys follow the title.
     """
-    several = len({name.experiment for name in names}) > 1
+    there = {(name.experiment, name.origin) for name in names}
+    several = len(there) > len({origin for _, origin in there})
 
     def called(name: RunName, key: str = "") -> str:
         before = f"{name.experiment}: " if several else ""

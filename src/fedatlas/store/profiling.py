@@ -32,7 +32,7 @@ from fedatlas.evaluation.profiles import (
 from fedatlas.evaluation.tuning import ranked
 from fedatlas.figures.profiles import Currency, compose
 from fedatlas.markdown import counted
-from fedatlas.plain_text import latex, printable
+from fedatlas.plain_text import printable
 from fedatlas.schema.config import Names, listed
 from fedatlas.schema.quantities import LEVELS, check_reachable
 from fedatlas.store.atlas import Atlas, AtlasRun, as_atlas, atlas_runs
@@ -40,6 +40,7 @@ from fedatlas.store.beside import differences, selection_of
 from fedatlas.store.compared import RunName, format_names, marks
 from fedatlas.store.comparison import known_axis
 from fedatlas.store.plotting import Plot, drawn
+from fedatlas.store.saving import Cell, Tabular, save_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,17 +106,29 @@ class Profiles:
             frames.append(pd.DataFrame(columns))
         return pd.concat(frames, ignore_index=True)
 
-    def to_latex(self) -> str:
-        """The tables as LaTeX (booktabs), each with a caption that says what it resolves first."""
-        lines = []
-        for row in self.rows.values():
-            table = self.table(row.cost).reset_index()
-            cells = [list(table), *table.to_numpy().tolist()]
-            head, *body = [" & ".join(map(latex, own)) + r" \\" for own in cells]
-            lines += [r"\begin{table}", rf"\caption{{{latex(self._told(row))}}}", r"\centering"]
-            lines += [rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}", r"\toprule", head]
-            lines += [r"\midrule", *body, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""]
-        return "\n".join(lines)
+    def save(self, path: Path | str) -> None:
+        """Write tables of scores (.tex), or costs of all pairs (.csv, .parquet, .json)."""
+        save_table(path, self.to_dataframe, lambda: [*map(self._tabular, self.rows.values())])
+
+    def _tabular(self, row: Currency) -> Tabular:
+        """Its caption says first what is resolved; the best score is bold if ahead of all."""
+        table = self.table(row.cost)
+        own, order = row.scores, np.argsort(-row.scores.area, kind="stable")
+        best = ~own.ahead[order[0]][order]
+        scores = [
+            Cell(
+                f"{own.area[at]:.2f}",
+                f"[{own.low[at]:.2f}, {own.high[at]:.2f}]",
+                is_best,
+                best.sum() == 1,
+            )
+            for at, is_best in zip(order, best, strict=True)
+        ]
+        columns: dict[str, Sequence[str | Cell]] = {"method": [*table.index]}
+        columns |= {str(name): [*column] for name, column in table.items()}
+        columns["score (95 % interval)"] = scores
+        foreign = [told for told in self.notes if ": foreign: " in told]
+        return Tabular(self._told(row), columns, "by more than is resolved", foreign)
 
     def plot(self, title: str = "") -> Plot:
         """Runtime, data and performance profiles, a row of panels for each currency."""

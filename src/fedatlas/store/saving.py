@@ -1,0 +1,110 @@
+"""Tables of comparisons as files for papers and other programs."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from fedatlas.errors import FedatlasError
+from fedatlas.files import write_atomically, write_text
+from fedatlas.plain_text import latex
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: What a table's file may end in.
+ENDINGS = (".tex", ".csv", ".parquet", ".json")
+
+
+class Cell(NamedTuple):
+    """A number, or a word in its place, with its interval.
+
+    is_best: it is the best, or not told apart from it. alone: no other is.
+    """
+
+    number: str
+    interval: str = ""
+    is_best: bool = False
+    alone: bool = False
+
+
+class Tabular(NamedTuple):
+    """A table for a paper. columns: heading → a cell for each row.
+
+    told_apart: how the best is from others. notes: what stands below the table.
+    """
+
+    caption: str
+    columns: Mapping[str, Sequence[str | Cell]]
+    told_apart: str
+    notes: Sequence[str] = ()
+
+
+def save_table(
+    path: Path | str, frame: "Callable[[], pd.DataFrame]", tables: Callable[[], Sequence[Tabular]]
+) -> None:
+    """Write a table by the ending of its file: numbers as they are, or LaTeX for a paper."""
+    path = Path(path)
+    if path.suffix not in ENDINGS:
+        raise FedatlasError(f"{path}: must end in {', '.join(ENDINGS)}, which say what is written")
+    if path.suffix == ".tex":
+        write_text(path, "\n".join(_latex(table) for table in tables()))
+    elif path.suffix == ".parquet":
+        with write_atomically(path) as temporary:
+            frame().to_parquet(temporary, index=False)
+    elif path.suffix == ".csv":
+        write_text(path, frame().to_csv(index=False))
+    else:  # JSON has no number for what is never reached: null
+        write_text(path, frame().to_json(orient="records", indent=1, force_ascii=False) + "\n")
+
+
+def _latex(table: Tabular) -> str:
+    """A table of booktabs and siunitx: numbers below each other by their points."""
+    kinds, heads = "", list[str]()
+    columns: list[list[str]] = []
+    for head, cells in table.columns.items():
+        numbers = [one.number for one in cells if isinstance(one, Cell)]
+        intervals = any(isinstance(one, Cell) and one.interval for one in cells)
+        kinds += (_kind(numbers) if columns else "l") + r"@{\,}l" * intervals
+        place = "r" if columns and not intervals else "l"
+        heads.append(rf"\multicolumn{{{1 + intervals}}}{{{place}}}{{{latex(head)}}}")
+        columns.append([_cell(one, intervals) for one in cells])
+    every = [one for cells in table.columns.values() for one in cells if isinstance(one, Cell)]
+    alone = {one.alone for one in every if one.is_best}
+    apart = rf"\textbf{{Bold}}: best, and told apart from all others {latex(table.told_apart)}"
+    tied = r"\textsuperscript{a} not told apart from the best"
+    notes = [apart] * (True in alone) + [tied] * (False in alone)
+    return "\n".join(
+        [
+            r"% \usepackage{booktabs, siunitx}",
+            *(r"\begin{table}", r"\centering", rf"\caption{{{latex(table.caption)}}}"),
+            r"\sisetup{mode = text, reset-text-series = false}",
+            *(rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", " & ".join(heads) + r" \\"),
+            r"\midrule",
+            *(" & ".join(row) + r" \\" for row in zip(*columns, strict=True)),
+            *(r"\bottomrule", r"\end{tabular}"),
+            *(rf"\par\footnotesize {note}" for note in [*notes, *map(latex, table.notes)]),
+            *(r"\end{table}", ""),
+        ]
+    )
+
+
+def _kind(numbers: Sequence[str]) -> str:
+    """A column of siunitx as wide as its numbers; of texts one that ends at the right."""
+    parts = [number.partition(".") for number in numbers if _is_number(number)]
+    whole, decimals = (max((len(part[end]) for part in parts), default=0) for end in (0, 2))
+    return f"S[table-format={whole}.{decimals}]" if parts else "r"
+
+
+def _is_number(text: str) -> bool:
+    return text[:1].isdigit()
+
+
+def _cell(one: str | Cell, intervals: bool) -> str:
+    if isinstance(one, str):
+        return latex(one)
+    number = one.number if _is_number(one.number) else f"{{{latex(one.number)}}}"
+    bold = r"\bfseries " if one.is_best and one.alone else ""
+    tied = r"\textsuperscript{a}" if one.is_best and not one.alone else ""
+    if intervals:
+        return f"{bold}{number} & {latex(one.interval)}{tied}"
+    return bold + number + (f"{{{tied}}}" if tied else "")
