@@ -35,9 +35,19 @@ _PAPER, _POINT = "ours", "only"
 _OBVIOUS = {
     "run": ("run", "method", "algorithm", "solver_name"),
     "seed": ("seed", "random_seed", "idx_rep"),
-    "round": ("round", "rounds", "server_round", "communication_round", "step", "global_step"),
+    "round": (
+        "round",
+        "rounds",
+        "server_round",
+        "communication_round",
+        "step",
+        "global_step",
+        "stop_val",
+        "evaluations",
+    ),
 }
 _SHORT = {"test_acc": "test_accuracy", "train_acc": "train_accuracy"}
+_SHORT |= dict.fromkeys(("objective_value", "raw_y"), "objective")  # of benchopt, of IOHprofiler
 # A column or its sum, then perhaps a sign and a number.
 _FORMULA = re.compile(
     r"(?:sum\((?P<sum>.+)\)|(?P<column>.+?))"
@@ -134,7 +144,9 @@ def _in_full(log: Log, given: CurvesMapping) -> CurvesMapping:
         )
     rest = {name: column for name, column in plain.items() if column not in found.values()}
     costs = {name: column for name, column in rest.items() if name in FOREIGN_COSTS}
-    metrics = {_SHORT.get(name, name): column for name, column in rest.items()}
+    metrics = {
+        _SHORT.get(name, name.removeprefix("objective_")): column for name, column in rest.items()
+    }
     metrics = {name: column for name, column in metrics.items() if name in MEASUREMENTS}
     if not given.metrics and not metrics:
         raise FedatlasError(

@@ -3,14 +3,18 @@
 Nothing in them is executed or unpickled.
 """
 
+import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from struct import unpack, unpack_from
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import xarray as xr
 
 from fedatlas.errors import FedatlasError, first_line, similar
+from fedatlas.schema.models import read_json, read_yaml
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,20 +38,21 @@ class Log(NamedTuple):
 
 
 class _Format(NamedTuple):
-    """matches: names of files, or of files anywhere in a folder, that are of the format.
+    """matches: names of its files, of which a folder may hold some anywhere. read: one of these.
 
-    read: one of these, by its name below the source.
+    in_folder: whether the folder, not the file, has the name of a run.
     """
 
     title: str
     matches: str
     read: "Callable[[Path], pd.DataFrame]"
+    in_folder: bool = False
 
 
 def _read_csv(file: Path) -> "pd.DataFrame":
     import pandas as pd
 
-    return pd.read_csv(file, sep="\t" if ".tsv" in file.suffixes else ",")
+    return pd.read_csv(file, sep="\t" if file.suffix == ".tsv" else ",")
 
 
 def _read_parquet(file: Path) -> "pd.DataFrame":
@@ -56,10 +61,173 @@ def _read_parquet(file: Path) -> "pd.DataFrame":
     return pd.read_parquet(file)
 
 
-#: By the name that `--format` takes.
+def _by_step(numbers: Iterable[tuple[str, Any, Any]]) -> "pd.DataFrame":
+    """A row for each step, of names, steps and values; the last value of a step counts."""
+    import pandas as pd
+
+    rows: dict[Any, dict[str, Any]] = {}
+    for name, step, value in numbers:
+        rows.setdefault(step, {"step": step})[name] = value
+    return pd.DataFrame([*rows.values()])
+
+
+def _read_tensorboard(file: Path) -> "pd.DataFrame":
+    return _by_step(_scalars(file.read_bytes()))
+
+
+def _scalars(data: bytes) -> Iterator[tuple[str, int, float]]:
+    """Tags, steps and values of events, each behind its length and a checksum of that."""
+    at, start = 0, None
+    while at + 12 <= len(data):
+        (length,) = unpack_from("<Q", data, at)
+        if at + 12 + length > len(data):
+            return  # a program writes it still, or was stopped
+        event = fields_of(data[at + 12 : at + 12 + length])
+        at += 16 + length
+        (time,), step = unpack("<d", event[1][0]), event.get(2, [0])[0]
+        for value in fields_of(event.get(5, [b""])[0]).get(1, ()):
+            own = fields_of(value)
+            start = time if start is None else start
+            number = own[2][0] if 2 in own else _tensor(fields_of(own.get(8, [b""])[0]))
+            if number:
+                yield "seconds", step, time - start
+                yield (
+                    own[1][0].decode(),
+                    step,
+                    unpack("<f" if len(number) == 4 else "<d", number)[0],
+                )
+
+
+def _tensor(own: dict[int, list[Any]]) -> bytes:
+    """The bytes of a number of single or double precision; none of what is another tensor."""
+    size = {1: 4, 2: 8}.get(own.get(1, [0])[0])
+    found: bytes = next((own[place][0] for place in (4, 5, 6) if place in own), b"")
+    return found if len(found) == size else b""
+
+
+def _read_wandb(file: Path) -> "pd.DataFrame":
+    config, rows = dict[str, Any](), list[dict[str, Any]]()
+    for record in map(fields_of, _wandb_records(file.read_bytes())):
+        for run in map(fields_of, record.get(17, ())):
+            config[NAME] = run.get(8, run[1])[0].decode()
+            for own in run.get(4, ()):
+                config |= _wandb_items(own)
+        for own in record.get(5, ()):
+            config |= _wandb_items(own)
+        rows += [_wandb_items(own) for own in record.get(2, ())]
+    import pandas as pd
+
+    given = {key: value for key, value in config.items() if isinstance(value, str | int | float)}
+    return pd.DataFrame([given | row for row in rows])
+
+
+def _wandb_items(data: bytes) -> dict[str, Any]:
+    """The items of a record of history or configuration: key, or nested keys, and value as JSON."""
+    items = map(fields_of, fields_of(data).get(1, ()))
+    return {b"/".join(own.get(1) or own[2]).decode(): json.loads(own[16][0]) for own in items}
+
+
+def _wandb_records(data: bytes) -> Iterator[bytes]:
+    """Records in the blocks of a log of LevelDB, which parts of a record may end and begin."""
+    block, at, record = 1 << 15, 7, b""  # behind the file's own head
+    if data[:4] != b":W&B":
+        raise ValueError("it does not begin with W&B's mark")
+    while at + 7 <= len(data):
+        if block - at % block < 7:
+            at += block - at % block
+            continue
+        _, length, kind = unpack_from("<IHB", data, at)
+        record = (b"" if kind in (1, 2) else record) + data[at + 7 : at + 7 + length]
+        at += 7 + length
+        if kind in (1, 4):  # whole, or the last part
+            yield record
+
+
+def fields_of(message: bytes) -> dict[int, list[Any]]:
+    """A protobuf message by the numbers of its fields, which never change.
+
+    TensorBoard's own library would bring 20 MB; W&B's 60 MB, without a reader in Python.
+    """
+    found: dict[int, list[Any]] = {}
+    at = 0
+
+    def varint() -> int:
+        nonlocal at
+        value = shift = 0
+        while True:
+            value |= (message[at] & 127) << shift
+            at, shift = at + 1, shift + 7
+            if message[at - 1] < 128:
+                return value
+
+    while at < len(message):
+        key = varint()
+        size = {1: 8, 5: 4}.get(key & 7)
+        if key & 7 == 0:
+            found.setdefault(key >> 3, []).append(varint())
+            continue
+        size = varint() if size is None else size
+        found.setdefault(key >> 3, []).append(message[at : at + size])
+        at += size
+    return found
+
+
+def _read_mlflow(file: Path) -> "pd.DataFrame":
+    """A run's folder; file: its meta.yaml, or that of an experiment, which has no rows."""
+    declared = read_yaml(file)
+    metrics = [one for one in file.parent.glob("metrics/**/*") if one.is_file()]
+    frame = _by_step(
+        (str(one.relative_to(file.parent / "metrics")), int(step), float(value))
+        for one in metrics
+        for _, value, step in map(str.split, one.read_text(encoding="utf-8").splitlines())
+    )
+    given = {one.name: one.read_text(encoding="utf-8") for one in file.parent.glob("params/*")}
+    return frame.assign(**{**given, NAME: str(declared.get("run_name", file.parent.name))})
+
+
+def _read_flower(file: Path) -> "pd.DataFrame":
+    """`vars` of a History, or the metrics of a Result, by round, as JSON."""
+    return _by_step(_flower_numbers(read_json(file)))
+
+
+def _flower_numbers(content: Any) -> Iterator[tuple[str, int, Any]]:
+    for kind, own in content.items():
+        where = "fit" if "fit" in kind or "train" in kind else "clients"
+        where = "server" if kind.endswith(("centralized", "serverapp")) else where
+        if isinstance(own, list):  # losses of a History
+            own = {"loss": own}
+        for key, values in own.items():
+            if isinstance(values, list):  # of a History: name → pairs
+                yield from ((f"{where}/{key}", int(at), value) for at, value in values)
+            else:  # of a Result: round → names
+                yield from ((f"{where}/{name}", int(key), one) for name, one in values.items())
+
+
+def _read_ioh(file: Path) -> "pd.DataFrame":
+    """The tables that IOHprofiler's JSON names, in which each run begins with a heading."""
+    import pandas as pd
+
+    told, frames = read_json(file), []
+    for scenario in told["scenarios"]:
+        text = (file.parent / scenario["path"]).read_text(encoding="utf-8")
+        parts = re.split(r"^(?=evaluations)", text, flags=re.MULTILINE)[1:]
+        for part, run in zip(parts, scenario["runs"], strict=True):
+            frame = pd.read_csv(StringIO(part), sep=r"\s+")
+            about = {"algorithm": told["algorithm"]["name"], "seed": run["instance"]}
+            frames.append(frame.assign(**about, dimension=scenario["dimension"]))
+    return pd.concat(frames)
+
+
+#: By the name that `--format` takes, in the order in which they are looked for: folders of some
+#: hold JSON, CSV and other files besides.
 FORMATS = {
-    "csv": _Format("CSV", "*.[ct]sv", _read_csv),
+    "tensorboard": _Format("TensorBoard", "*tfevents*", _read_tensorboard, True),
+    "wandb": _Format("W&B", "*.wandb", _read_wandb),
+    "mlflow": _Format("MLflow", "meta.yaml", _read_mlflow),
+    "ioh": _Format("IOHprofiler", "IOHprofiler_*.json", _read_ioh),
     "parquet": _Format("Parquet", "*.parquet", _read_parquet),
+    "csv": _Format("CSV", "*.[ct]sv", _read_csv),
+    "flower": _Format("Flower", "*.json", _read_flower),
 }
 
 
@@ -76,47 +244,48 @@ def read_log(
         return _named(Log("data set", "xarray", "mine", source.to_dataframe().reset_index()))
     if isinstance(source, pd.DataFrame):
         return _named(Log("frame", "pandas", "mine", source.reset_index(drop=True)))
-    listed = [source] if isinstance(source, Path | str) else source
-    paths = [Path(one) for one in listed]
     if kind and kind not in FORMATS:
         raise FedatlasError(
             f"format: '{kind}' is none of {', '.join(FORMATS)}{similar(kind, FORMATS)}"
         )
-    frames, kinds = [], {}
-    for path in paths:
-        for name, own in [(kind, FORMATS[kind])] if kind else FORMATS.items():
-            for file in _matching(path, own.matches):
-                frames.append(_frame(path, file, own))
-                kinds[own.title] = name
+    paths = [Path(one) for one in ([source] if isinstance(source, Path | str) else source)]
     where = ", ".join(map(str, paths))
-    if not frames or len(kinds) > 1:
-        told = f"holds {' and '.join(kinds)}" if kinds else "holds none of the formats"
-        raise FedatlasError(
-            f"{where}: {told}: name files or folders of one format, or say which by --format: "
-            f"{', '.join(FORMATS)}"
-        )
+    found = {path: _files(path, [kind] if kind else FORMATS) for path in paths}
+    kinds = {name for name, _ in found.values()}
+    if len(kinds) > 1:
+        raise FedatlasError(f"{where}: are of {' and '.join(sorted(kinds))}: name one format")
+    own = FORMATS[min(kinds)]
+    frames = [_frame(path, file, own) for path, (_, files) in found.items() for file in files]
     stem = re.sub(r"[^\w.-]+", "-", paths[0].resolve().name.partition(".")[0]) or "mine"
-    frame = pd.concat(frames, ignore_index=True)
-    return _named(Log(where, next(iter(kinds)), stem, frame))
+    return _named(Log(where, own.title, stem, pd.concat(frames, ignore_index=True)))
 
 
-def _matching(path: Path, pattern: str) -> Iterable[Path]:
+def _files(path: Path, kinds: Iterable[str]) -> tuple[str, list[Path]]:
+    """The first format of which there are files, and these."""
     if not path.exists():
         raise FedatlasError(f"{path}: is not there: name a file or a folder")
-    return sorted(path.rglob(pattern)) if path.is_dir() else [path] * path.match(pattern)
+    for kind in kinds:
+        pattern = FORMATS[kind].matches
+        files = sorted(path.rglob(pattern)) if path.is_dir() else [path] * path.match(pattern)
+        if files:
+            return kind, files
+    known = ", ".join(f"{kind} ({FORMATS[kind].matches})" for kind in kinds)
+    raise FedatlasError(f"{path}: holds no files of {known}")
 
 
 def _frame(path: Path, file: Path, own: _Format) -> "pd.DataFrame":
-    """A file's rows, with its name below the path."""
+    """A file's rows, with its name, or that of its folder, below the path."""
     try:
         frame = own.read(file)
     except FedatlasError:
         raise
-    except Exception as error:  # of any library
-        raise FedatlasError(f"{file}: cannot be read as {own.title}: {first_line(error)}") from None
+    except Exception as error:  # of any library, or of bytes that mean nothing
+        told = first_line(error)
+        raise FedatlasError(f"{file}: cannot be read as {own.title}: {told}") from None
     if NAME not in frame:
-        below = file.relative_to(path) if path.is_dir() else Path(file.name)
-        frame[NAME] = str(below.with_suffix(""))
+        named = file.parent if own.in_folder else file.with_suffix("")
+        below = named.relative_to(path) if path.is_dir() and named != path else Path(named.name)
+        frame[NAME] = str(below)
     return frame
 
 

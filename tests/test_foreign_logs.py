@@ -1,0 +1,95 @@
+"""Logs of other programs: files that these wrote themselves, by benchmarks/peers/make_logs.py.
+
+Each holds accuracies that rise by an eighth a round, from a start of each run, and seeds a
+hundredth apart; benchopt and IOHprofiler log functions of their own.
+"""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedatlas
+from fedatlas.errors import FedatlasError
+
+LOGS = Path(__file__).parent / "logs"
+STARTS = {"fedavg": 0.1, "scaffold": 0.2}
+
+
+def imported(kind: str, **mapping):
+    atlas = fedatlas.import_runs(LOGS / kind, **mapping)
+    return {run: atlas.sel(kind, run) for run in atlas.names(f"ours/{kind}")}
+
+
+@pytest.mark.parametrize(
+    ("kind", "columns", "runs"),
+    [
+        ("tensorboard", {"costs": {"bytes": "test/bytes"}}, 2),
+        ("wandb", {}, 1),
+        ("mlflow", {}, 1),
+        ("flower", {"metrics": {"test_accuracy": "server/accuracy"}}, 2),
+    ],
+)
+def test_curves_are_those_that_were_logged(kind, columns, runs):
+    found = imported(kind, **columns)
+    assert [*found] == [*STARTS][:runs]
+    for run, trace in found.items():
+        assert [*trace["seed"]] == [0, 1] and [*trace["round"]] == [0, 1, 2, 3]
+        expected = STARTS[run] + 0.01 * np.array([[0], [1]]) + 0.125 * np.arange(4)
+        np.testing.assert_allclose(trace["test_accuracy"], expected, rtol=1e-6)
+        if kind != "flower":
+            assert [*trace["bytes"]] == [0, 1000, 2000, 3000]
+
+
+def test_flower_logs_losses_too():
+    found = imported("flower", metrics={"objective": "server/loss"})["scaffold"]
+    np.testing.assert_allclose(found["objective"][1], 0.79 - 0.125 * np.arange(4))
+
+
+def test_benchopt_runs_have_solvers_and_repetitions():
+    found = imported("benchopt")
+    assert [*found] == ["gd", "sgd"]
+    for trace in found.values():  # of half a step at a time towards ones of three dimensions
+        assert np.array_equal(trace["objective"], [3 * 0.25 ** np.arange(5)] * 2)
+        np.testing.assert_allclose(trace["test_accuracy"], 1 / (1 + trace["objective"]))
+
+
+def test_iohprofiler_runs_have_instances():
+    trace = imported("ioh")["random"]
+    assert [*trace["seed"]] == [1, 2] and [*trace["round"]] == [1, 2, 3, 4]
+    assert trace["objective"].to_numpy()[:, 2] == pytest.approx([1.3381940800, 25.5636347200])
+
+
+def test_a_folder_of_one_run_is_enough_and_a_file_that_is_cut_off_gives_what_it_has(tmp_path):
+    (file,) = (LOGS / "tensorboard" / "fedavg" / "seed1").iterdir()
+    shutil.copy(file, tmp_path)
+    copy = tmp_path / file.name
+    copy.write_bytes(file.read_bytes()[:250])
+    atlas = fedatlas.import_runs(tmp_path, experiment="a")
+    (run,) = atlas.names("ours/a")
+    assert len(atlas.sel("a", run)["record"]) in (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("tensorboard", "a.tfevents.1"), ("wandb", "run-a.wandb"), ("flower", "a.json")],
+)
+def test_bytes_that_mean_nothing_are_refused_by_name(tmp_path, kind, name):
+    (tmp_path / name).write_bytes(b"\x07\0\0\0\0\0\0\0abcd\x12\xff\xff\xff\xff\xff\x0f" * 9)
+    with pytest.raises(FedatlasError, match=name):
+        fedatlas.import_runs(tmp_path)
+
+
+def test_formats_are_not_mixed_and_may_be_named(tmp_path):
+    with pytest.raises(FedatlasError, match="are of flower and tensorboard: name one format"):
+        fedatlas.import_runs([LOGS / "flower", LOGS / "tensorboard"])
+    with pytest.raises(FedatlasError, match=r"format: 'tensorbord' is none of .*; similar: tensor"):
+        fedatlas.import_runs(LOGS / "tensorboard", format="tensorbord")
+    for name in ("a.csv", "b.json"):
+        (tmp_path / name).write_text("round,objective\n0,1\n", encoding="utf-8")
+    (tmp_path / "b.json").write_text(json.dumps({"losses_centralized": [[0, 2.0]]}))
+    assert fedatlas.import_runs(tmp_path, experiment="x").names("ours/x") == ["a"]
+    named = {"format": "flower", "metrics": {"objective": "server/loss"}}
+    assert fedatlas.import_runs(tmp_path, experiment="x", **named).names("ours/x") == ["b"]
