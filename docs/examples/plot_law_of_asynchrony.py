@@ -82,6 +82,5 @@ for row, parties in zip(panels, (4, 8), strict=True):
 figure.supxlabel("latency of a message over the time of a feature")
 figure.supylabel("time without a barrier / with one")
 panels[0, 0].legend(fontsize=9)
-print(
-    f"{len(errors)} networks: off by {np.median(errors):.1%} in the median, {max(errors):.1%} at most"
-)
+median, most = np.median(errors), max(errors)
+print(f"{len(errors)} networks: {median:.1%} off in the median, {most:.1%} at most")
