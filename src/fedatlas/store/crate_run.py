@@ -125,6 +125,9 @@ def _made(crate: ROCrate, folder: Path, files: Mapping[str, Entity]) -> Iterator
             for of_run in Experiment(file).points.values()
             for point in of_run.values()
         ]
+        if any("foreign" in point.attributes for point in points):
+            judged += [files[file.name] for file in own]  # nothing here made them
+            continue
         specifications = [json.loads(str(point.attributes["specification"])) for point in points]
         for one in dict.fromkeys(each["dataset"] for each in specifications):
             about = {"@type": "CreativeWork", "name": one, "description": f"the data set {one}"}
