@@ -17,9 +17,10 @@ from hypothesis import strategies as some
 import reference
 from experiment_files import config_folder
 from fedatlas.algorithms import build_algorithm
+from fedatlas.algorithms._staleness import Hinge, Polynomial
 from fedatlas.algorithms.diana import Diana
 from fedatlas.algorithms.ef21 import EF21
-from fedatlas.algorithms.fedasync import FedAsync, Hinge, Polynomial
+from fedatlas.algorithms.fedasync import FedAsync
 from fedatlas.algorithms.fedavg import FedAvg
 from fedatlas.algorithms.fedbuff import FedBuff
 from fedatlas.algorithms.fedpage import FedPage

@@ -1,64 +1,18 @@
 """FedAsync: the server mixes in every client's model as it arrives, older ones less."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar
 
-import numpy as np
-from pydantic import Field, NonNegativeFloat, PositiveFloat
+from pydantic import Field, NonNegativeFloat
 
+from fedatlas.algorithms._staleness import ConstantStaleness, Staleness
 from fedatlas.arithmetic.client_rows import ClientRows
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.horizontal import AsynchronousAlgorithm
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.horizontal.timed_network import InFlight, TimedNetwork
-from fedatlas.schema.models import Model
 from fedatlas.schema.runs import RunSpec
-
-
-class ConstantStaleness(Model):
-    """s = 1: what is old counts as what is new."""
-
-    kind: Literal["constant"] = "constant"
-
-    def factor(self, staleness: np.ndarray) -> np.ndarray:
-        """s(τ)."""
-        return np.ones(len(staleness))
-
-
-class Polynomial(Model):
-    """s = (τ + 1)^−a.
-
-    power: a.
-    """
-
-    kind: Literal["polynomial"]
-    power: PositiveFloat
-
-    def factor(self, staleness: np.ndarray) -> np.ndarray:
-        """s(τ)."""
-        found: np.ndarray = (staleness + 1.0) ** -self.power
-        return found
-
-
-class Hinge(Model):
-    """s = 1 up to τ = b, then 1/(a(τ − b) + 1).
-
-    slope: a. grace: b.
-    """
-
-    kind: Literal["hinge"]
-    slope: PositiveFloat
-    grace: NonNegativeFloat
-
-    def factor(self, staleness: np.ndarray) -> np.ndarray:
-        """s(τ)."""
-        found: np.ndarray = 1 / (self.slope * np.maximum(staleness - self.grace, 0) + 1)
-        return found
-
-
-#: How an answer counts that is τ rounds old.
-Staleness = Annotated[ConstantStaleness | Polynomial | Hinge, Field(discriminator="kind")]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ from typing import Any, ClassVar
 
 from pydantic import PositiveInt
 
-from fedatlas.algorithms.fedasync import ConstantStaleness, Staleness, State
+from fedatlas.algorithms._staleness import ConstantStaleness, Staleness
+from fedatlas.algorithms.fedasync import State
 from fedatlas.arithmetic.client_rows import ClientRows
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.horizontal import AsynchronousAlgorithm, ServerStep
