@@ -4,18 +4,17 @@ Equations stand in the docstrings of tests/certificates, cases in its `_cases.py
 are those of each method's first case on one made problem, trained when the site is built.
 """
 
-import ast
 import logging
 import sys
 from functools import cache
 from pathlib import Path
-from textwrap import dedent
 from typing import Any
 
 import numpy as np
 
 from fedatlas import train
 from fedatlas.algorithms import algorithm_class
+from fedatlas.conform.explained import certificate
 from fedatlas.markdown import code, table, text
 
 _ROOT = Path(__file__).parents[2]
@@ -36,30 +35,42 @@ someone who had not seen the method's file. The package draws; the loop is given
 Both sides agree in every round within {WITHIN:g} of the iterate's norm: on clients with unequally
 many samples, with all or some of them, with minibatches and every option, on compiled loops, on
 tensors and on networks. [An implementation of your own](../conform.md) is checked likewise.
-Certificates lie in `tests/certificates`. Methods whose rounds go by parties, silos or stages have
-loops of another form, in the test of `tests` that is named.
+Certificates lie in `tests/certificates`.
 
 Costs and curves are of one small problem, logistic regression with {CLIENTS} clients of
 {_ROWS // CLIENTS} samples and d = {_FEATURES}, at the hyper-parameters of the first case, which are
-not tuned: floats sent in a round, up (on graphs: along edges) and down, in units of d; gradients of
-single samples; f − f\\* over {_ROUNDS} rounds, or the method's horizon, in a frame {_DECADES}
-decades high.
+not tuned: floats that all clients together are sent and send in a round, in units of d (on graphs
+what agents send along edges); gradients of single samples; f − f\\* over {_ROUNDS} rounds, or the
+method's horizon, in a frame {_DECADES} decades high. Most first cases have all clients and all
+samples; those of Power-of-Choice, Cyclic, FedAsync, FedBuff, CHOCO-SGD, and private methods on
+graphs have fewer.
 """
 
 
 def section() -> str:
-    """The table of all methods and their certificates."""
-    heads = ("method", "certificate", "cases", "up", "down", "gradients", "f − f\\*")
-    return f"{_OPENING.strip()}\n\n{table(heads, [*_rows()])}"
-
-
-def _rows() -> list[list[str]]:
-    found = []
+    """The tables of methods and their certificates, and where others are compared."""
+    around, on_graphs = [], []
     for name, cases in CASES.items():
-        found.append([_link(name), code(name), str(len(cases)), *_trained(name)])
-    for name, test in ELSEWHERE.items():
-        found.append([_link(name), code(test), *["–"] * 5])
-    return found
+        row = [_link(name), code(name), str(len(cases)), *_trained(name)]
+        (on_graphs if algorithm_class(name).federation.on_graphs else around).append(row)
+    heads = ("method", "certificate", "cases", "up, d", "down, d", "gradients", "f − f\\*")
+    graphs = (*heads[:3], "sent, d", *heads[5:])
+    others = [
+        f"- {', '.join(_link(name) for name, own in ELSEWHERE.items() if own == test)}: "
+        f"`tests/{test}.py`"
+        for test in dict.fromkeys(ELSEWHERE.values())
+    ]
+    return "\n\n".join(
+        [
+            _OPENING.strip(),
+            "Around a server:",
+            table(heads, around, numbers=range(2, 6)),
+            "On graphs, where numbers in brackets are those of references in the paper of DP-GT:",
+            table(graphs, on_graphs, numbers=range(2, 5)),
+            "Rounds of the others go by parties, silos or stages. These tests have their loops:",
+            "\n".join(others),
+        ]
+    )
 
 
 def _link(name: str) -> str:
@@ -72,11 +83,8 @@ def told(name: str) -> str:
         return f"*Compared* with its paper's loop in `tests/{ELSEWHERE[name]}.py`."
     if name not in CASES:
         return ""
-    file = _TESTS / "certificates" / f"{name}.py"
-    docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
-    equations = dedent(docstring.split("\n\n")[1])
     file_told = f"`tests/certificates/{name}.py`, within {WITHIN:g}, in {len(CASES[name])} cases"
-    return f"```text\n{equations}\n```\n\n*Certificate*: {file_told}."
+    return f"```text\n{certificate(name)[1]}\n```\n\n*Certificate*: {file_told}."
 
 
 @cache
@@ -87,8 +95,8 @@ def _problem() -> tuple[np.ndarray, np.ndarray]:
     return features, random.choice([-1.0, 1.0], _ROWS)
 
 
-def _trained(name: str) -> tuple[str, str, str, str]:
-    """Floats up (or along edges) and down in a round, its gradients, and the curve."""
+def _trained(name: str) -> tuple[str, ...]:
+    """Floats up and down (or along edges) in a round, its gradients, and the curve."""
     kind = algorithm_class(name).federation
     objective: dict[str, Any] = {"name": "logistic_l2", "weight": 0.1}
     if name == "pooled":  # which knows of no clients
@@ -108,10 +116,9 @@ def _trained(name: str) -> tuple[str, str, str, str]:
         for cost in ("bytes_up", "bytes_down", "bytes_sent", "gradient_evaluations")
         if cost in trace.coords
     }
-    floats = {cost: f"{per_round[cost] / (8 * _FEATURES):.3g}" for cost in per_round}
-    up, down = floats.get("bytes_up") or floats["bytes_sent"], floats.get("bytes_down", "–")
-    gradients = f"{per_round['gradient_evaluations']:.4g}"
-    return up, down, gradients, _curve(trace.suboptimality[0].values)
+    gradients = per_round.pop("gradient_evaluations")
+    floats = [f"{own / (8 * _FEATURES):.3g}" for own in per_round.values()]
+    return *floats, f"{gradients:.3g}", _curve(trace.suboptimality[0].values)
 
 
 def _curve(values: np.ndarray) -> str:

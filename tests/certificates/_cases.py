@@ -43,7 +43,7 @@ CONSTANT = {
     "name": "constant", "alpha": 0.3, "beta": 0.2, "gamma": 0.15, "samples": 3,
     "state_noise_scale": 0.7, "tracker_noise_scale": 0.4,
 }  # fmt: skip
-ADAPTIVE = SOME | WORK | {"global_step_size": 0.05, "adaptivity": 0.01}
+ADAPTIVE = ALL | WORK | {"global_step_size": 0.05, "adaptivity": 0.01}
 AGENTS = {"coupling": 0.4, "step_size": 0.05, "samples": 2}
 TOP, RAND = {"kind": "top_k", "share": 0.4}, {"kind": "rand_k", "k": 2}
 LEVELS, NATURAL = {"kind": "quantised", "levels": 2}, {"kind": "natural"}
