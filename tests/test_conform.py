@@ -212,6 +212,7 @@ def test_composite_methods_have_an_l1_term():
         (("demo-fedpage/scafold", "x.py"), "there is no run 'demo-fedpage/scafold'"),
         (("demo-fedpage", "x.py"), "no run 'demo-fedpage'; there are demo-fedpage/fedpage/global_"),
         (("scaffold", "x.py", "--clients", 70), "--rows 60: 70 clients need a row each"),
+        (("pooled", "--explain"), "has no 'pooled': state local_steps, local_step_size"),
         (("extra", "x.py", "--graph", "{states: 3"), "--graph: cannot be read as YAML"),
         (("vfb2_sgd", "x.py", "--hyper", "{step_size: 0.1}"), "around a server and on graphs"),
     ],

@@ -151,6 +151,12 @@ def _made(
     some |= {"participants": min(3, clients), "candidates": min(5, clients)}
     some |= {"keep": min(2, features), "rounds": rounds}
     run: dict[str, Any] = {"algorithm": method, **suite.one_try(method, some, smoothness=1)}
+    if hyper is None and "grid" not in run:
+        stated = [key for key, own in asked.model_fields.items() if own.is_required()]
+        raise FedatlasError(
+            f"--hyper: the suite, whose tries are the default, has no '{method}': state "
+            f"{', '.join(stated)}"
+        )
     if hyper is not None:
         run |= {"hyper_parameters": _mapping("--hyper", hyper), "grid": {}}
     if kind.on_graphs:
@@ -158,12 +164,12 @@ def _made(
         run["graphs"] = _graphs(graph, trackers=known is not None and known.trackers)
     if asked.asynchronous:  # who answers when follows from a network
         run["network"] = {"seconds_per_gradient": 0.01, "latency": 0.02, "spread": 0.4}
-    stated = _mapping("--objective", objective or _OBJECTIVE)
+    chosen = _mapping("--objective", objective or _OBJECTIVE)
     if objective is None and asked.composite:
-        stated["nonsmooth"] = {"name": "l1", "weight": 0.05}
+        chosen["nonsmooth"] = {"name": "l1", "weight": 0.05}
     sizes = {"assignment": "power_law_sizes", "exponent": 0.7, "minimum": fewest}
     plan = planned(
-        made, "fedatlas conform", title=method, runs={method: run}, objective=stated,
+        made, "fedatlas conform", title=method, runs={method: run}, objective=chosen,
         partition={"kind": "horizontal", "clients": clients, **sizes}, rounds=rounds,
         seeds=[seed], record_every=1, figure={"measurement": "objective"},
     )  # fmt: skip

@@ -18,7 +18,7 @@ from fedatlas.plan.places import repository
 from fedatlas.schema.described import described, symbols
 from fedatlas.schema.models import Model
 
-_WIDTH = 100
+_WIDTH, _LISTED = 100, 10
 _LAWS = {"uniform": "uniform in [0, 1)", "normal": "standard normal", "laplace": "Laplace, scale 1"}
 
 
@@ -123,22 +123,30 @@ def _drawn(draws: Draws, ours: Ours) -> Iterator[str]:
     yield f"Draws of round {draws.round}:"
     arrive = draws.staleness.size > 0
     who = "whose answers are taken, in this order" if arrive else "who takes part, ascending"
-    yield f"  draws.clients: {draws.clients}, {who}"
+    yield f"  draws.clients: {_listed(draws.clients)}; {who}"
     if arrive:
-        yield f"  draws.staleness: {draws.staleness}, rounds since each was sent its model"
+        aged = _listed(draws.staleness)
+        yield f"  draws.staleness: {aged}; rounds since each was sent its model"
     if draws.coins:
-        coins, chance = ", ".join(map(str, draws.coins)), draws.chances[0]
+        coins, chance = _listed(draws.coins), draws.chances[0]
         yield f"  draws.coins: {coins}; tosses that all share, True with probability {chance:g}"
     for place, batch in enumerate(draws.batches):
         held, steps = ours.problem.sizes, _span(len(rows) for _, rows in batch)
         every = all(len(one) == held[i] for i, rows in batch for one in rows)
         rows = "all" if every else _span(len(one) for _, rows in batch for one in rows)
-        of = ", ".join(str(client) for client, _ in batch)
+        of = _listed(client for client, _ in batch)
         yield f"  draws.batches[{place}]: of clients {of}; steps: {steps}, rows of each: {rows}"
     for law, drawn in draws.numbers.items():
-        shapes = ", ".join(str(np.shape(own)) for own in drawn)
+        shapes = _listed(np.shape(own) for own in drawn)
         told = _LAWS.get(law, f"numpy's {law}")
         yield f"  draws.numbers['{law}']: {told}, of the shapes {shapes}"
+
+
+def _listed(values: Iterable[Any]) -> str:
+    """All of them, or the first of many."""
+    found = [str(value) for value in values]
+    more = [f"… ({len(found)} in all)"] if len(found) > _LISTED else []
+    return ", ".join(found[: _LISTED - 2] + more if more else found)
 
 
 def _span(numbers: Iterable[int]) -> str:
