@@ -29,7 +29,7 @@ from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.arithmetic.randomness import Draws, RoundRandom
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.conform.comparison import compare, load_code
-from fedatlas.conform.ours import Ours
+from fedatlas.conform.ours import Ours, declared
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.context import SeedRun
@@ -284,12 +284,12 @@ def stepped(name: str, method: Algorithm, toy: Toy, graphs: Any) -> list[dict[st
     run = Run(method, toy, HostDraws(toy), graphs=graphs)
     fresh = SeedRun(run.problem, run.network, run.counters, toy.engine.array(toy.x0))
     view: Any = ToyView(toy, *graphs)
-    ours = Ours(method, fresh, toy.engine, RoundRandom(0), view, toy.x0)
+    ours = Ours(method, fresh, toy.engine, RoundRandom(0), view, toy.x0, declared(method))
     code = load_code(certified.CERTIFICATES / f"{name}.py")
     found = compare(ours, code, ITERATIONS, 1e-12)
     assert not found.first, str(found)
     states = [code.start(view, toy.x0, ours.hyper)]
-    for draws, _ in ours.play(ITERATIONS):
+    for draws, *_ in ours.play(ITERATIONS):
         if draws is not None:
             states.append(code.step(states[-1], draws, view, ours.hyper))
     return states
