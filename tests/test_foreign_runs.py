@@ -111,6 +111,7 @@ def test_what_is_measured_now_and_then_is_kept_and_a_lost_seed_is_marked():
         ({"bytes": range(16, 0, -1)}, {}, "bytes falls to 15 at round 10, .* write sum"),
         ({"test/acc": np.nan}, {}, "run 'mine' has no value of test_accuracy"),
         ({}, {"titles": {"mind": "M"}}, "titles: no run is named 'mind'; similar: mine"),
+        ({}, {"names": "{run}{run}"}, "key 'names', value '{run}{run}': must match pattern"),
         ({}, {"names": "{run}-{seed}"}, "names: 'mine' is not as '{run}-{seed}' says"),
     ],
 )

@@ -164,7 +164,13 @@ def compare(
     whole: Annotated[
         bool, typer.Option(help="Ours with all records, also where published ones are thinned.")
     ] = False,
-    figure: Annotated[Path | None, typer.Option(help="Curves to draw, .svg or .png.")] = None,
+    figure: Annotated[
+        list[Path] | None,
+        typer.Option(help="Curves to draw: .svg, .pdf, .png, or .tex with .dat for pgfplots."),
+    ] = None,
+    style: Annotated[
+        str, typer.Option(help="Of the figure: column, for a journal, or a file .mplstyle.")
+    ] = "",
     table: Tables = None,
 ) -> None:
     """Say what runs spend to a target, alone or beside published ones of the same problem."""
@@ -183,8 +189,10 @@ def compare(
         "whole": whole,
     }
     found = compare(ours, metric, costs, target, **chosen)
-    if figure is not None:
-        plot(ours, metric, costs, **chosen).save(figure)
+    if figure:
+        drawn = plot(ours, metric, costs, style=style, **chosen)
+    for path in figure or ():
+        drawn.save(path)
     for path in table or ():
         found.save(path)
     say(found)

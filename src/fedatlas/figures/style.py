@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.levels import above_start, diverged, smallest
 from fedatlas.evaluation.selection import Choice, Traces, choices, seen_test_rows
 from fedatlas.files import write_atomically
@@ -37,18 +39,24 @@ _COLOURS = [
 DASHED = (0, (4, 1.5))
 STYLE: Any = {
     "font.size": 9,
+    "legend.fontsize": 8,
+    "figure.titlesize": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
     "grid.alpha": 0.25,
     "svg.hashsalt": "fedatlas",  # equal figures give equal files
     "svg.fonttype": "path",
+    "pdf.fonttype": 42,  # fonts within, as journals ask for
 }
 MARKERS = "osD^vP*"
 #: What curves and the bands around them are, before the number of seeds.
 BANDS = "lines: median, bands: range of "
 DOTS_PER_INCH = 150
-_LETTERS_PER_INCH = 13  # in a title
+_LETTERS_PER_INCH = 13  # in a title of 10 points
+_NARROW = 4.5  # inches
+#: By name, besides files of the user's.
+STYLES = {"column": Path(__file__).with_name("column.mplstyle")}
 # How many times its lowest value a short logarithmic axis reaches, and ticks between powers of ten.
 _TICKS = {6: (1.0, 2.0, 3.0, 4.0, 6.0, 8.0), 50: (1.0, 2.0, 5.0)}
 _MOST_TICKS = 12
@@ -142,10 +150,13 @@ def format_hyper_parameters(values: Mapping[str, Any]) -> str:
 
 
 def new_canvas(width: float, height: float) -> Canvas:
-    """An empty figure; inches."""
+    """An empty figure; inches, unless a style of the user's says how large figures are."""
+    from matplotlib import rcParams, rcParamsDefault
     from matplotlib.figure import Figure as Canvas
 
-    return Canvas(figsize=(width, height), layout="constrained")
+    asked = rcParams["figure.figsize"]
+    size = (width, height) if asked == rcParamsDefault["figure.figsize"] else asked
+    return Canvas(figsize=size, layout="constrained")
 
 
 def entry(label: str, **look: Any) -> Line2D:
@@ -156,22 +167,23 @@ def entry(label: str, **look: Any) -> Line2D:
 
 
 def legend_beside(place: Axes, handles: list[Line2D]) -> None:
-    """Put a legend to the right of its axes."""
+    """Put a legend to the right of its axes; of a narrow figure below all."""
+    canvas = place.get_figure(root=True)
+    if canvas is not None and canvas.get_figwidth() < _NARROW:
+        legend_below(canvas, handles, columns=1)
+        return
     place.legend(
         handles=handles,
         loc="center left",
         bbox_to_anchor=(1.02, 0.5),
         frameon=False,
-        fontsize=8,
         handlelength=2.8,
     )
 
 
 def legend_below(canvas: Canvas, handles: list[Line2D], columns: int) -> None:
     """Put a legend below all axes."""
-    canvas.legend(
-        handles=handles, loc="outside lower center", ncols=columns, frameon=False, fontsize=8
-    )
+    canvas.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False)
 
 
 def tick_plainly(axis: Axis, values: Iterable[float] = ()) -> None:
@@ -197,12 +209,16 @@ def tick_decades(place: Axes) -> None:
 
 def put_title(canvas: Canvas, title: str, note: str) -> None:
     """Put a title with a note below it, no wider than the canvas."""
-    widest = int(canvas.get_figwidth() * _LETTERS_PER_INCH)
+    from matplotlib import rcParams
+    from matplotlib.font_manager import FontProperties
+
+    size = FontProperties(size=rcParams["figure.titlesize"]).get_size_in_points()
+    widest = int(canvas.get_figwidth() * _LETTERS_PER_INCH * 10 / size)
     # Lines of about equal length leave no word alone.
     even = len(title) // (len(title) // widest + 1) + 10
     lines = textwrap.wrap(title, min(widest, even))
     lines += [part for line in note.splitlines() for part in textwrap.wrap(line, widest)]
-    canvas.suptitle("\n".join(lines), fontsize=10)
+    canvas.suptitle("\n".join(lines), fontsize=size)
 
 
 def as_written(canvas: Canvas) -> Canvas:
@@ -220,15 +236,32 @@ def as_written(canvas: Canvas) -> Canvas:
     return canvas
 
 
-def draw(outputs: list[Path], compose: Callable[..., Canvas], *content: Any) -> None:
-    """Compose a figure in the common look; write it to each output (.svg, .png), whole or not."""
+@contextmanager
+def look(style: Path | str = "") -> Iterator[None]:
+    """The common look within, and then what a style of matplotlib says: its file or name."""
     import matplotlib
+    from matplotlib import style as styles
 
     with matplotlib.rc_context(STYLE):
+        try:
+            if style:
+                styles.use(STYLES.get(str(style), style))
+        except OSError:
+            raise FedatlasError(
+                f"style: '{style}' is no file of matplotlib's and no style; there is 'column', and "
+                "those that matplotlib.style.available names"
+            ) from None
+        yield
+
+
+def draw(outputs: list[Path], compose: Callable[..., Canvas], *content: Any) -> None:
+    """Compose a figure in the common look; write it to each output, by its ending, whole or not."""
+    with look():
         canvas = as_written(compose(*content))
         for output in outputs:
             with write_atomically(output) as temporary:
-                metadata = {"Date": None} if output.suffix == ".svg" else None
+                dated = {".svg": "Date", ".pdf": "CreationDate"}.get(output.suffix)
+                metadata = {dated: None} if dated else None
                 canvas.savefig(temporary, dpi=DOTS_PER_INCH, metadata=metadata)
 
 

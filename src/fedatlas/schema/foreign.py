@@ -28,6 +28,10 @@ _CostName = Annotated[str, AfterValidator(_named("cost", FOREIGN_COSTS))]
 _MetricName = Annotated[str, AfterValidator(_named("measurement", MEASUREMENTS))]
 
 
+# {run}, and perhaps {seed}, once each.
+_PATTERN = r"^([^{}]*\{run\}[^{}]*(\{seed\}[^{}]*)?|[^{}]*\{seed\}[^{}]*\{run\}[^{}]*)?$"
+
+
 class CurvesMapping(Model):
     """What columns of runs made elsewhere are here; names that are obvious may be left out.
 
@@ -51,7 +55,7 @@ class CurvesMapping(Model):
     experiment: Annotated[str, Field(pattern=r"^[^/.][^/]*$")] | None = None
     title: str = ""
     problem: str = ""
-    names: str = Field(default="", pattern=r"^(.*\{run\}.*)?$")
+    names: str = Field(default="", pattern=_PATTERN)
     run: str | None = None
     seed: str | None = None
     round: str | None = None

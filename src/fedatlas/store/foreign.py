@@ -2,15 +2,16 @@
 
 import operator
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
-from fedatlas.errors import FedatlasError, similar
+from fedatlas.errors import FedatlasError, error_context, similar
 from fedatlas.files import canonical_json
 from fedatlas.schema.foreign import FOREIGN_COSTS, CurvesMapping
 from fedatlas.schema.models import validated
@@ -26,9 +27,6 @@ from fedatlas.store.experiment import (
 )
 from fedatlas.store.logs import NAME, Log, read_log
 from fedatlas.store.trace import build_trace
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _PAPER, _POINT = "ours", "only"
 # Names of columns that are obvious, as `_plain` writes them.
@@ -59,7 +57,7 @@ _NAMES = r"(?P<run>.+?)(?:[-_/ ]+(?:seed|s|rep)?[-_=]?|seed)(?P<seed>\d+)"
 
 
 def import_runs(
-    source: "Path | str | Sequence[Path | str] | pd.DataFrame | xr.Dataset",
+    source: Path | str | Sequence[Path | str] | pd.DataFrame | xr.Dataset,
     folder: Path | str | None = None,
     *,
     format: str = "",
@@ -90,7 +88,7 @@ def import_runs(
     runs = {str(run): _trace(log, named, own, told) for run, own in rows.groupby("run", sort=False)}
     if unknown := sorted(named.titles.keys() - runs.keys()):
         known = similar(unknown[0], runs) or f"; there are {', '.join(runs)}"
-        raise FedatlasError(f"{log.where}: titles: no run is named '{unknown[0]}'{known}")
+        raise log.error(f"titles: no run is named '{unknown[0]}'{known}")
     experiment = named.experiment or log.name
     origin = f"made elsewhere, read from {log.where} ({log.kind})"
     lacks = ["digests of code and data", "hyper-parameters", *["seeds"] * (not has_seeds)]
@@ -136,25 +134,24 @@ def _in_full(log: Log, given: CurvesMapping) -> CurvesMapping:
         key: getattr(given, key) or next((plain[one] for one in names if one in plain), None)
         for key, names in _OBVIOUS.items()
     }
+    if given.names and not given.run and log.has_names:
+        found["run"] = None
     columns = f"columns are {', '.join(log.columns)}"
     if found["round"] is None:
-        raise FedatlasError(
-            f"{log.where}: no column is obviously the round: say in a mapping which is, 'round: "
-            f"COLUMN'; {columns}"
+        raise log.error(
+            "no column is obviously the round: say in a mapping which is, 'round: COLUMN'; "
+            f"{columns}"
         )
     rest = {name: column for name, column in plain.items() if column not in found.values()}
-    costs = {name: column for name, column in rest.items() if name in FOREIGN_COSTS}
-    metrics = {
-        _SHORT.get(name, name.removeprefix("objective_")): column for name, column in rest.items()
-    }
-    metrics = {name: column for name, column in metrics.items() if name in MEASUREMENTS}
-    if not given.metrics and not metrics:
-        raise FedatlasError(
-            f"{log.where}: no column is obviously a measurement: say in a mapping which is, such "
-            f"as 'metrics: {{test_accuracy: COLUMN}}'; {columns}; measurements are "
-            f"{', '.join(MEASUREMENTS)}, and those that a project declares"
+    costs = given.costs or {one: column for one, column in rest.items() if one in FOREIGN_COSTS}
+    short = {_SHORT.get(one, one.removeprefix("objective_")): rest[one] for one in rest}
+    metrics = given.metrics or {one: short[one] for one in short if one in MEASUREMENTS}
+    if not metrics:
+        raise log.error(
+            "no column is obviously a measurement: say in a mapping which is, such as 'metrics: "
+            f"{{test_accuracy: COLUMN}}'; {columns}; measurements are {', '.join(MEASUREMENTS)}, "
+            "and those that a project declares"
         )
-    costs, metrics = given.costs or costs, given.metrics or metrics
     return given.model_copy(update={**found, "costs": costs, "metrics": metrics})
 
 
@@ -163,81 +160,79 @@ def _taken(log: Log, named: CurvesMapping) -> Iterator[str]:
     own = {"run": named.run, "seed": named.seed, "round": named.round}
     taken = own | named.costs | named.metrics
     yield ", ".join(f"{name}: {column or 'by names'}" for name, column in taken.items())
-    used = " ".join(map(str, taken.values()))
+    used = {_parts(log, column)[0] for column in taken.values() if column}
     if left := [column for column in log.columns if column not in used]:
         yield f"not read: {', '.join(left)}"
     if "bytes" in named.costs:
         yield f"{BYTES[0]} are bytes of all directions"
 
 
-def _column(log: Log, column: str, key: str) -> "pd.Series":
+def _parts(log: Log, formula: str) -> tuple[str, Mapping[str, str | None]]:
+    """The column of a formula, and what is done with it."""
+    parts = None if formula in log.frame else _FORMULA.fullmatch(formula)
+    return (formula, {}) if parts is None else (parts["sum"] or parts["column"], parts.groupdict())
+
+
+def _column(log: Log, column: str, key: str) -> pd.Series:
     if column not in log.frame:
         known = similar(column, log.columns) or f"; columns are {', '.join(log.columns)}"
-        raise FedatlasError(f"{log.where}: {key}: there is no column '{column}'{known}")
+        raise log.error(f"{key}: there is no column '{column}'{known}")
     return log.frame[column]
 
 
-def _numbers(log: Log, formula: str, key: str, groups: "Sequence[pd.Series]" = ()) -> "pd.Series":
+def _numbers(log: Log, formula: str, key: str, groups: Sequence[pd.Series] = ()) -> pd.Series:
     """What a column gives, or a formula of one; groups: within which it is summed, sorted."""
-    import pandas as pd
-
-    parts = None if formula in log.frame else _FORMULA.fullmatch(formula)
-    name = formula if parts is None else parts["sum"] or parts["column"]
+    name, parts = _parts(log, formula)
     column = _column(log, name, key)
     found = pd.to_numeric(column, errors="coerce").astype(float)
     wrong = column[found.isna() & column.notna() & (column.astype(str).str.lower() != "nan")]
     if len(wrong):
-        row, value = wrong.index[0] + 1, wrong.iloc[0]
-        raise FedatlasError(
-            f"{log.where}: {key}: column '{name}', row {row}: '{value}', but numbers are expected"
-        )
-    if parts is not None and parts["sum"]:
+        at = f"{key}: column '{name}', row {wrong.index[0] + 1}"
+        raise log.error(f"{at}: '{wrong.iloc[0]}', but numbers are expected")
+    if parts.get("sum"):
         found = found.groupby([*groups]).cumsum()
-    if parts is not None and parts["sign"]:
-        found = _SIGNS[parts["sign"]](found, float(parts["number"]))
+    if sign := parts.get("sign"):
+        found = _SIGNS[sign](found, float(str(parts["number"])))
     return found
 
 
-def _rows(log: Log, named: CurvesMapping) -> "tuple[pd.DataFrame, bool]":
-    """Run, seed, round, costs and metrics as numbers, sorted; and whether anything tells seeds."""
-    import pandas as pd
-
-    has_seeds = named.seed is not None
+def _runs_and_seeds(log: Log, named: CurvesMapping) -> tuple[pd.Series, pd.Series, bool]:
+    """Which run and seed each row is of, and whether anything tells seeds."""
     run = _column(log, named.run, "run").astype(str) if named.run else log.frame[NAME]
-    seed = _numbers(log, named.seed, "seed") if named.seed else run.map(lambda _: 0.0)
-    if named.names or (named.run is None and named.seed is None):
-        pattern = re.escape(named.names).replace(r"\{run\}", "(?P<run>.+)")
-        pattern = pattern.replace(r"\{seed\}", r"(?P<seed>\d+)") if named.names else _NAMES
-        parts = {name: re.fullmatch(pattern, name) for name in run.unique()}
-        if named.names and None in parts.values():
-            wrong = next(name for name, match in parts.items() if match is None)
-            raise FedatlasError(f"{log.where}: names: '{wrong}' is not as '{named.names}' says")
-        told = {name: match.groupdict() for name, match in parts.items() if match}
-        if any("seed" in one for one in told.values()):
-            has_seeds = True
-            seed = run.map(lambda name: float(told.get(name, {}).get("seed", 0)))
-        run = run.map(lambda name: told.get(name, {"run": name})["run"])
+    seed = _numbers(log, named.seed, "seed") if named.seed else pd.Series(0.0, run.index)
     if len(wrong := seed[seed != np.floor(seed)]):
-        raise FedatlasError(
-            f"{log.where}: seed: column '{named.seed}', row {wrong.index[0] + 1}: "
-            f"'{wrong.iloc[0]:g}', but whole numbers are expected"
-        )
-    rows = pd.DataFrame(
-        {
-            "run": run.str.replace("/", "-").str.lstrip("."),
-            "seed": seed.astype(int),
-            "round": _numbers(log, str(named.round), "round"),
-            "lost": log.frame["status"] == "diverged" if "status" in log.frame else False,
-        }
-    )
+        at = f"seed: column '{named.seed}', row {wrong.index[0] + 1}"
+        raise log.error(f"{at}: '{wrong.iloc[0]:g}', but whole numbers are expected")
+    found = {}
+    if named.names or not (named.run or named.seed):
+        pattern = re.escape(named.names).replace(r"\{run\}", "(?P<run>.+)")
+        pattern = pattern.replace(r"\{seed\}", r"(?P<seed>\d+)") or _NAMES
+        for name in run.unique():
+            if match := re.fullmatch(pattern, name):
+                found[name] = match.groupdict()
+            elif named.names:
+                raise log.error(f"names: '{name}' is not as '{named.names}' says")
+    by_name = any("seed" in one for one in found.values())
+    if by_name:
+        seed = run.map(lambda name: int(found.get(name, {}).get("seed", 0)))
+    run = run.map(lambda name: found.get(name, {"run": name})["run"])
+    return run.str.replace("/", "-").str.lstrip("."), seed.astype(int), by_name or bool(named.seed)
+
+
+def _rows(log: Log, named: CurvesMapping) -> tuple[pd.DataFrame, bool]:
+    """Run, seed, round, costs and metrics as numbers, sorted; and whether anything tells seeds."""
+    run, seed, has_seeds = _runs_and_seeds(log, named)
+    lost = log.frame["status"] == "diverged" if "status" in log.frame else False
+    rows = pd.DataFrame({"run": run, "seed": seed, "lost": lost})
+    rows["round"] = _numbers(log, str(named.round), "round")
     rows["lost"] = rows.groupby(["run", "seed"])["lost"].transform("any")
     rows = rows[rows["round"].notna()].sort_values(["seed", "round"], kind="stable")
-    if (twice := rows[rows.duplicated(["run", "seed", "round"], keep=False)]).size:
+    if len(twice := rows[rows.duplicated(["run", "seed", "round"], keep=False)]):
         one = twice.iloc[0]
-        raise FedatlasError(
-            f"{log.where}: run '{one['run']}', seed {one['seed']} has round {one['round']:g} in "
-            f"rows {', '.join(str(row + 1) for row in twice.index[:2])}: say in a mapping what "
-            "tells them apart: 'seed: COLUMN', 'run: COLUMN' or 'names: PATTERN'"
+        raise log.error(
+            f"run '{one['run']}', seed {one['seed']} has round {one['round']:g} in rows "
+            f"{', '.join(str(row + 1) for row in twice.index[:2])}: say in a mapping what tells "
+            "them apart: 'seed: COLUMN', 'run: COLUMN' or 'names: PATTERN'"
         )
     ordered = log._replace(frame=log.frame.loc[rows.index])
     for name, formula in {**named.costs, **named.metrics}.items():
@@ -245,46 +240,42 @@ def _rows(log: Log, named: CurvesMapping) -> "tuple[pd.DataFrame, bool]":
     return rows, has_seeds
 
 
-def _trace(log: Log, named: CurvesMapping, rows: "pd.DataFrame", told: list[str]) -> xr.Dataset:
+def _trace(log: Log, named: CurvesMapping, rows: pd.DataFrame, told: list[str]) -> xr.Dataset:
     """The trace of a run by its rows; told: lists what was left out of it, and lost seeds."""
     run = rows["run"].iloc[0]
     costs = ["round", *(name for name in named.costs if rows[name].notna().any())]
     metrics = [name for name in named.metrics if np.isfinite(rows[name]).any()]
     if not metrics:
-        raise FedatlasError(f"{log.where}: run '{run}' has no value of {', '.join(named.metrics)}")
-    seeds, values, status, gaps = [], [], [], 0
+        raise log.error(f"run '{run}' has no value of {', '.join(named.metrics)}")
+    values, status, gaps = {}, [], 0
     for seed, own in rows.groupby("seed"):
-        where = f"{log.where}: run '{run}', seed {seed}"
         kept, ends = _records(own[costs], own[metrics])
         lost = bool(ends or own["lost"].any())
-        if not kept.any():
-            raise FedatlasError(f"{where}: no row has a value of all of {', '.join(metrics)}")
-        gaps += int((~kept).sum()) * (not lost)
-        told += [f"run '{run}', seed {seed} diverged: no numbers after row {kept.sum()}"] * lost
-        found = own[kept]
-        _check_values(where, found, costs[1:], metrics)
-        seeds.append(int(str(seed)))
-        values.append(found[[*costs, *metrics]].to_numpy(float))
+        found = own.loc[kept, [*costs, *metrics]]
+        with error_context(f"{log.where}: run '{run}', seed {seed}"):
+            _check_values(found, costs[1:], metrics)
+        values[int(str(seed))] = found.to_numpy(float)
         status.append("diverged" if lost else "ok")
+        gaps += 0 if lost else len(own) - len(found)
+        told += [f"run '{run}', seed {seed} diverged: no numbers after row {len(found)}"] * lost
     if gaps:
-        told.append(
-            f"run '{run}': {gaps} of {len(rows)} rows left out, which lack one of {metrics}"
-        )
+        lacking = f"which lack one of {', '.join(metrics)}"
+        told.append(f"run '{run}': {gaps} of {len(rows)} rows left out, {lacking}")
     # A diverged seed ends with NaN, others repeat their last record.
-    longest = max(len(own) + (of != "ok") for own, of in zip(values, status, strict=True))
-    for place, each in enumerate(values):
-        last = each[-1:] if status[place] == "ok" else np.full_like(each[-1:], np.nan)
-        values[place] = np.concatenate([each, np.repeat(last, longest - len(each), axis=0)])
-    cube = np.stack(values)
+    longest = max(len(own) + (of != "ok") for own, of in zip(values.values(), status, strict=True))
+    cube = np.full((len(values), longest, len(costs) + len(metrics)), np.nan)
+    for whole, each, of in zip(cube, values.values(), status, strict=True):
+        whole[: len(each)] = each
+        whole[len(each) :] = each[-1] if of == "ok" else np.nan
     variables = {name: cube[:, :, place] for place, name in enumerate([*costs, *metrics])}
     if "bytes" in variables:
         variables[BYTES[0]] = variables.pop("bytes")
     stated: dict[str, Any] = {"hyper_parameters": {}, "network": None, "dataset": ""}
-    about = {"algorithm": run, "specification": canonical_json(stated | {"seeds": seeds})}
-    return build_trace(variables, status, seeds, about)
+    about = {"algorithm": run, "specification": canonical_json(stated | {"seeds": [*values]})}
+    return build_trace(variables, status, [*values], about)
 
 
-def _records(costs: "pd.DataFrame", metrics: "pd.DataFrame") -> tuple[np.ndarray, bool]:
+def _records(costs: pd.DataFrame, metrics: pd.DataFrame) -> tuple[np.ndarray, bool]:
     """Which rows of a seed are records, and whether it diverged.
 
     A record has all numbers. A metric that is in every row up to some and in none after diverged;
@@ -298,21 +289,21 @@ def _records(costs: "pd.DataFrame", metrics: "pd.DataFrame") -> tuple[np.ndarray
     return kept & (np.arange(len(there)) < end), bool(end < len(there))
 
 
-def _check_values(
-    where: str, rows: "pd.DataFrame", costs: Sequence[str], metrics: Sequence[str]
-) -> None:
+def _check_values(rows: pd.DataFrame, costs: Sequence[str], metrics: Sequence[str]) -> None:
+    """FedatlasError for records that are none, or that cannot be what they are said to be."""
+    if not len(rows):
+        raise FedatlasError(f"no row has a value of all of {', '.join(metrics)}")
     for name in costs:
-        fallen = rows[name].diff() < 0
-        if fallen.any():
+        if len(fallen := rows[rows[name].diff() < 0]):
             raise FedatlasError(
-                f"{where}: {name} falls to {rows[name][fallen].iloc[0]:g} at round "
-                f"{rows['round'][fallen].iloc[0]:g}, but costs are all that was spent so far: "
-                "write sum(COLUMN) where rows hold what each adds"
+                f"{name} falls to {fallen[name].iloc[0]:g} at round {fallen['round'].iloc[0]:g}, "
+                "but costs are all that was spent so far: write sum(COLUMN) where rows hold what "
+                "each adds"
             )
     for name in metrics:
-        outside = ~rows[name].between(0, 1)
-        if name in LARGER_IS_BETTER and outside.any():
+        outside = rows[name][~rows[name].between(0, 1)]
+        if name in LARGER_IS_BETTER and len(outside):
             raise FedatlasError(
-                f"{where}: {name} is {rows[name][outside].iloc[0]:g}, but lies between 0 and 1: "
-                f"write '{name}: COLUMN / 100' for percentages"
+                f"{name} is {outside.iloc[0]:g}, but lies between 0 and 1: write '{name}: COLUMN / "
+                "100' for percentages"
             )

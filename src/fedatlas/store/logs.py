@@ -9,18 +9,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import StringIO
 from pathlib import Path
 from struct import unpack, unpack_from
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import pandas as pd
 import xarray as xr
 
 from fedatlas.errors import FedatlasError, first_line, similar
 from fedatlas.schema.models import read_json, read_yaml
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 #: Column with the name of the file, folder or run that a row is of.
 NAME = "(name)"
+_PANDAS, _XARRAY = "pandas", "xarray"
 
 
 class Log(NamedTuple):
@@ -29,12 +28,21 @@ class Log(NamedTuple):
     where: str
     kind: str
     name: str
-    frame: "pd.DataFrame"
+    frame: pd.DataFrame
 
     @property
     def columns(self) -> list[str]:
         """Names of what the source holds."""
         return [str(column) for column in self.frame if column != NAME]
+
+    @property
+    def has_names(self) -> bool:
+        """Whether files, folders or runs have names."""
+        return self.kind not in (_PANDAS, _XARRAY)
+
+    def error(self, told: str) -> FedatlasError:
+        """An error that names the source."""
+        return FedatlasError(f"{self.where}: {told}")
 
 
 class _Format(NamedTuple):
@@ -45,33 +53,27 @@ class _Format(NamedTuple):
 
     title: str
     matches: str
-    read: "Callable[[Path], pd.DataFrame]"
+    read: Callable[[Path], pd.DataFrame]
     in_folder: bool = False
 
 
-def _read_csv(file: Path) -> "pd.DataFrame":
-    import pandas as pd
-
+def _read_csv(file: Path) -> pd.DataFrame:
     return pd.read_csv(file, sep="\t" if file.suffix == ".tsv" else ",")
 
 
-def _read_parquet(file: Path) -> "pd.DataFrame":
-    import pandas as pd
-
+def _read_parquet(file: Path) -> pd.DataFrame:
     return pd.read_parquet(file)
 
 
-def _by_step(numbers: Iterable[tuple[str, Any, Any]]) -> "pd.DataFrame":
+def _by_step(numbers: Iterable[tuple[str, Any, Any]]) -> pd.DataFrame:
     """A row for each step, of names, steps and values; the last value of a step counts."""
-    import pandas as pd
-
     rows: dict[Any, dict[str, Any]] = {}
     for name, step, value in numbers:
         rows.setdefault(step, {"step": step})[name] = value
     return pd.DataFrame([*rows.values()])
 
 
-def _read_tensorboard(file: Path) -> "pd.DataFrame":
+def _read_tensorboard(file: Path) -> pd.DataFrame:
     return _by_step(_scalars(file.read_bytes()))
 
 
@@ -105,7 +107,7 @@ def _tensor(own: dict[int, list[Any]]) -> bytes:
     return found if len(found) == size else b""
 
 
-def _read_wandb(file: Path) -> "pd.DataFrame":
+def _read_wandb(file: Path) -> pd.DataFrame:
     config, rows = dict[str, Any](), list[dict[str, Any]]()
     for record in map(fields_of, _wandb_records(file.read_bytes())):
         for run in map(fields_of, record.get(17, ())):
@@ -115,8 +117,6 @@ def _read_wandb(file: Path) -> "pd.DataFrame":
         for own in record.get(5, ()):
             config |= _wandb_items(own)
         rows += [_wandb_items(own) for own in record.get(2, ())]
-    import pandas as pd
-
     given = {key: value for key, value in config.items() if isinstance(value, str | int | float)}
     return pd.DataFrame([given | row for row in rows])
 
@@ -172,7 +172,7 @@ def fields_of(message: bytes) -> dict[int, list[Any]]:
     return found
 
 
-def _read_mlflow(file: Path) -> "pd.DataFrame":
+def _read_mlflow(file: Path) -> pd.DataFrame:
     """A run's folder; file: its meta.yaml, or that of an experiment, which has no rows."""
     declared = read_yaml(file)
     metrics = [one for one in file.parent.glob("metrics/**/*") if one.is_file()]
@@ -185,7 +185,7 @@ def _read_mlflow(file: Path) -> "pd.DataFrame":
     return frame.assign(**{**given, NAME: str(declared.get("run_name", file.parent.name))})
 
 
-def _read_flower(file: Path) -> "pd.DataFrame":
+def _read_flower(file: Path) -> pd.DataFrame:
     """`vars` of a History, or the metrics of a Result, by round, as JSON."""
     return _by_step(_flower_numbers(read_json(file)))
 
@@ -203,10 +203,8 @@ def _flower_numbers(content: Any) -> Iterator[tuple[str, int, Any]]:
                 yield from ((f"{where}/{name}", int(key), one) for name, one in values.items())
 
 
-def _read_ioh(file: Path) -> "pd.DataFrame":
+def _read_ioh(file: Path) -> pd.DataFrame:
     """The tables that IOHprofiler's JSON names, in which each run begins with a heading."""
-    import pandas as pd
-
     told, frames = read_json(file), []
     for scenario in told["scenarios"]:
         text = (file.parent / scenario["path"]).read_text(encoding="utf-8")
@@ -232,18 +230,16 @@ FORMATS = {
 
 
 def read_log(
-    source: "Path | str | Sequence[Path | str] | pd.DataFrame | xr.Dataset", kind: str = ""
+    source: Path | str | Sequence[Path | str] | pd.DataFrame | xr.Dataset, kind: str = ""
 ) -> Log:
     """The long frame of files or folders of one format, or of a frame or a data set.
 
     FedatlasError names what cannot be read, and where formats are not told apart.
     """
-    import pandas as pd
-
     if isinstance(source, xr.Dataset):
-        return _named(Log("data set", "xarray", "mine", source.to_dataframe().reset_index()))
+        return _named(Log("data set", _XARRAY, "mine", source.to_dataframe().reset_index()))
     if isinstance(source, pd.DataFrame):
-        return _named(Log("frame", "pandas", "mine", source.reset_index(drop=True)))
+        return _named(Log("frame", _PANDAS, "mine", source.reset_index(drop=True)))
     if kind and kind not in FORMATS:
         raise FedatlasError(
             f"format: '{kind}' is none of {', '.join(FORMATS)}{similar(kind, FORMATS)}"
@@ -273,7 +269,7 @@ def _files(path: Path, kinds: Iterable[str]) -> tuple[str, list[Path]]:
     raise FedatlasError(f"{path}: holds no files of {known}")
 
 
-def _frame(path: Path, file: Path, own: _Format) -> "pd.DataFrame":
+def _frame(path: Path, file: Path, own: _Format) -> pd.DataFrame:
     """A file's rows, with its name, or that of its folder, below the path."""
     try:
         frame = own.read(file)

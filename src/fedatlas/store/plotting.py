@@ -6,14 +6,14 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import xarray as xr
 from matplotlib.figure import Figure as Canvas
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.selection import Choice
 from fedatlas.figures.kinds.convergence import ConvergenceFigure
-from fedatlas.figures.style import DOTS_PER_INCH, STYLE, Shown, as_written, draw
+from fedatlas.figures.pgfplots import write_pgfplots
+from fedatlas.figures.style import DOTS_PER_INCH, Shown, as_written, draw, look
 from fedatlas.schema.config import Names, listed
 from fedatlas.schema.models import validated
 from fedatlas.store.atlas import Atlas
@@ -27,12 +27,18 @@ class Plot:
     figure: Canvas
 
     def save(self, path: Path | str) -> None:
-        """Write it to a file, .png or .svg, whole or not at all."""
-        draw([Path(path)], lambda: self.figure)
+        """Write it to a file, whole or not at all.
+
+        .png, .svg or .pdf, or .tex with its numbers beside it (.dat), which pgfplots draws.
+        """
+        if (file := Path(path)).suffix == ".tex":
+            write_pgfplots(self.figure, file)
+        else:
+            draw([file], lambda: self.figure)
 
     def _repr_png_(self) -> bytes:
         picture = BytesIO()
-        with matplotlib.rc_context(STYLE):
+        with look():
             self.figure.savefig(picture, format="png", dpi=DOTS_PER_INCH)
         return picture.getvalue()
 
@@ -50,6 +56,7 @@ def plot(
     published: Names = None,
     whole: bool = False,
     rates: Mapping[str, Mapping[str, str]] | None = None,
+    style: Path | str = "",
 ) -> Plot:
     """Draw a measurement of runs against what they spent, a panel for each cost.
 
@@ -58,7 +65,8 @@ def plot(
     experiments: names or patterns. runs: names; both are all by default. all_points: whether runs
     are drawn at all points of their grids. against, published, whole: as `compare` takes them; runs
     of the same problem are drawn, too. rates: run → label → formula, as in a figure's file
-    (docs/adding/figure.md). FedatlasError as of `compare`, and for a rate that a run cannot have.
+    (docs/adding/figure.md). style: "column" for a journal's, or a style of matplotlib, by its file
+    or name. FedatlasError as of `compare`, and for a rate that a run cannot have.
 
     >>> drawn = fedatlas.plot(ATLAS, "gradient_norm", "round", experiments=["fedpage-first"])
     >>> drawn.save("figure.png")
@@ -99,10 +107,10 @@ def plot(
     figure = figure.model_copy(update={"rates": of_runs})
     theirs = frozenset("/".join(name) for name in names if name.origin == "published")
     shown = Shown(titles, traces, chosen, published=theirs)
-    return drawn(figure.compose, title, shown)
+    return drawn(figure.compose, title, shown, style=style)
 
 
-def drawn(compose: Callable[..., Canvas], *content: Any) -> Plot:
-    """A figure in the common look."""
-    with matplotlib.rc_context(STYLE):
+def drawn(compose: Callable[..., Canvas], *content: Any, style: Path | str = "") -> Plot:
+    """A figure in the common look, or in a style besides."""
+    with look(style):
         return Plot(as_written(compose(*content)))

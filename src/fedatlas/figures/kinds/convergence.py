@@ -20,6 +20,7 @@ from fedatlas.evaluation.levels import (
 )
 from fedatlas.evaluation.quantities import EPSILON, largest_delta
 from fedatlas.evaluation.selection import varied_hyper_parameters
+from fedatlas.figures.pgfplots import HIGH, LOW
 from fedatlas.figures.rates import Rate, draw_rates
 from fedatlas.figures.style import (
     BANDS,
@@ -293,8 +294,10 @@ def _draw_panel(
         level = 0.1 * order + (curve.style == DASHED) - curve.has_dashed
         place.fill_between(x, *band, color=curve.colour, alpha=0.15, linewidth=0)
         # Thin edges keep overlapping bands distinct.
-        place.plot(x, np.stack(band, axis=1), color=curve.colour, lw=0.4, alpha=0.5)
-        place.plot(x, np.median(y, axis=0), zorder=3 + level, **_look(curve, thickness))
+        for end, name in zip(band, (LOW, HIGH), strict=True):
+            place.plot(x, end, color=curve.colour, lw=0.4, alpha=0.5, label=name)
+        look = _look(curve, thickness)
+        place.plot(x, np.median(y, axis=0), zorder=3 + level, label=curve.label, **look)
     if not place.lines:
         place.text(0.5, 0.5, "nothing to draw", transform=place.transAxes, ha="center")
     if logarithmic:

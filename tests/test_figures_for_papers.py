@@ -1,0 +1,54 @@
+"""Figures for papers: curves for pgfplots, fonts within, a journal's width."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fedatlas
+from atlas_factory import small_atlas
+from fedatlas.errors import FedatlasError
+
+
+@pytest.fixture(scope="module")
+def atlas(tmp_path_factory):
+    return fedatlas.open_atlas(small_atlas(tmp_path_factory.mktemp("figures") / "atlas"))
+
+
+def test_pgfplots_gets_medians_and_bands_of_every_curve(atlas, tmp_path):
+    drawn = fedatlas.plot(atlas, "gradient_norm", ["round", "bytes"], experiments=["fedpage-first"])
+    drawn.save(tmp_path / "curves.tex")
+    text = (tmp_path / "curves.tex").read_text(encoding="utf-8")
+    assert "group size=2 by 1" in text and text.count(r"\nextgroupplot[xlabel=") == 2
+    assert re.findall(r"\\addlegendentry{(.*)}", text) == ["FedAvg", "FedPAGE"]
+    assert text.count("table[") == 3 * 4 and "ymode=log" in text
+    numbers = pd.read_csv(tmp_path / "curves.dat", sep=" ")
+    trace = atlas.sel("fedpage-first", "page")
+    values = trace["gradient_norm"].to_numpy()  # rounds are those of all seeds
+    own = numbers[["x1", "y1", "low1", "high1"]].dropna()
+    assert np.allclose(own["x1"], trace["round"])
+    expected = np.median(values, axis=0), values.min(axis=0), values.max(axis=0)
+    assert np.allclose(own[["y1", "low1", "high1"]].T, expected)
+
+
+def test_a_pdf_has_its_fonts_and_no_date(atlas, tmp_path):
+    for name in ("one.pdf", "two.pdf"):
+        fedatlas.plot(atlas, "gradient_norm", "round", experiments=["fedpage-*"]).save(
+            tmp_path / name
+        )
+    content = (tmp_path / "one.pdf").read_bytes()
+    assert b"/FontFile2" in content and b"/Type3" not in content
+    assert content == (tmp_path / "two.pdf").read_bytes()
+
+
+def test_a_style_says_how_wide_figures_are(atlas, tmp_path):
+    asked = {"metric": "gradient_norm", "cost": "round", "experiments": ["fedpage-first"]}
+    drawn = fedatlas.plot(atlas, **asked, style="column").figure
+    assert drawn.get_figwidth() == 3.5 and not drawn.axes[0].get_legend() and drawn.legends
+    (tmp_path / "mine.mplstyle").write_text("figure.figsize: 7, 3\nfont.size: 11\n")
+    drawn = fedatlas.plot(atlas, **asked, style=tmp_path / "mine.mplstyle").figure
+    assert [*drawn.get_size_inches()] == [7, 3] and drawn.axes[0].xaxis.label.get_size() == 11
+    assert fedatlas.plot(atlas, **asked).figure.get_figwidth() == 5.5
+    with pytest.raises(FedatlasError, match="style: 'colum' is no file of matplotlib's"):
+        fedatlas.plot(atlas, **asked, style="colum")
