@@ -85,7 +85,7 @@ def configure(
     for handler in logging.getLogger().handlers:
         handler.setFormatter(LogLines("%(asctime)s %(levelname)s %(message)s"))
     # Details of these libraries would hide ours.
-    for name in ("numba", "matplotlib", "urllib3"):
+    for name in ("numba", "matplotlib", "urllib3", "fontTools"):
         logging.getLogger(name).setLevel(logging.WARNING)
     if found := find_projects([Path.cwd()]):
         open_projects(found)

@@ -76,7 +76,11 @@ def _latex(table: Tabular) -> str:
     return "\n".join(
         [
             r"% \usepackage{booktabs, siunitx}",
-            *(r"\begin{table}", r"\centering", rf"\caption{{{latex(table.caption)}}}"),
+            *(
+                r"\begin{table}",
+                r"\centering",
+                rf"\caption{{{latex(table.caption[:1].upper() + table.caption[1:])}}}",
+            ),
             r"\sisetup{mode = text, reset-text-series = false}",
             *(rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", " & ".join(heads) + r" \\"),
             r"\midrule",
