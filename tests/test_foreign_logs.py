@@ -70,6 +70,9 @@ def test_a_folder_of_one_run_is_enough_and_a_file_that_is_cut_off_gives_what_it_
     atlas = fedatlas.import_runs(tmp_path, experiment="a")
     (run,) = atlas.names("ours/a")
     assert len(atlas.sel("a", run)["record"]) in (2, 3)
+    shutil.copy(file, tmp_path / "events.out.tfevents.2.resumed")  # steps anew, and more
+    atlas = fedatlas.import_runs(tmp_path, experiment="a")
+    assert len(atlas.sel("a", run)["record"]) == 4
 
 
 @pytest.mark.parametrize(

@@ -61,10 +61,6 @@ def _read_csv(file: Path) -> pd.DataFrame:
     return pd.read_csv(file, sep="\t" if file.suffix == ".tsv" else ",")
 
 
-def _read_parquet(file: Path) -> pd.DataFrame:
-    return pd.read_parquet(file)
-
-
 def _by_step(numbers: Iterable[tuple[str, Any, Any]]) -> pd.DataFrame:
     """A row for each step, of names, steps and values; the last value of a step counts."""
     rows: dict[Any, dict[str, Any]] = {}
@@ -74,7 +70,10 @@ def _by_step(numbers: Iterable[tuple[str, Any, Any]]) -> pd.DataFrame:
 
 
 def _read_tensorboard(file: Path) -> pd.DataFrame:
-    return _by_step(_scalars(file.read_bytes()))
+    """All files of a folder, of which a run that was resumed has several; from its first one."""
+    files = sorted(file.parent.glob("*tfevents*"))
+    first = files if file == files[0] else ()
+    return _by_step(one for each in first for one in _scalars(each.read_bytes()))
 
 
 def _scalars(data: bytes) -> Iterator[tuple[str, int, float]]:
@@ -92,12 +91,9 @@ def _scalars(data: bytes) -> Iterator[tuple[str, int, float]]:
             start = time if start is None else start
             number = own[2][0] if 2 in own else _tensor(fields_of(own.get(8, [b""])[0]))
             if number:
+                (found,) = unpack("<f" if len(number) == 4 else "<d", number)
                 yield "seconds", step, time - start
-                yield (
-                    own[1][0].decode(),
-                    step,
-                    unpack("<f" if len(number) == 4 else "<d", number)[0],
-                )
+                yield own[1][0].decode(), step, found
 
 
 def _tensor(own: dict[int, list[Any]]) -> bytes:
@@ -137,6 +133,8 @@ def _wandb_records(data: bytes) -> Iterator[bytes]:
             at += block - at % block
             continue
         _, length, kind = unpack_from("<IHB", data, at)
+        if at + 7 + length > len(data):
+            return
         record = (b"" if kind in (1, 2) else record) + data[at + 7 : at + 7 + length]
         at += 7 + length
         if kind in (1, 4):  # whole, or the last part
@@ -173,16 +171,18 @@ def fields_of(message: bytes) -> dict[int, list[Any]]:
 
 
 def _read_mlflow(file: Path) -> pd.DataFrame:
-    """A run's folder; file: its meta.yaml, or that of an experiment, which has no rows."""
+    """A run's folder; file: its meta.yaml. That of an experiment or a model has no rows."""
     declared = read_yaml(file)
+    if "run_id" not in declared or declared.get("lifecycle_stage") == "deleted":
+        return pd.DataFrame()
     metrics = [one for one in file.parent.glob("metrics/**/*") if one.is_file()]
     frame = _by_step(
         (str(one.relative_to(file.parent / "metrics")), int(step), float(value))
         for one in metrics
-        for _, value, step in map(str.split, one.read_text(encoding="utf-8").splitlines())
+        for _, value, step, *_ in map(str.split, one.read_text(encoding="utf-8").splitlines())
     )
     given = {one.name: one.read_text(encoding="utf-8") for one in file.parent.glob("params/*")}
-    return frame.assign(**{**given, NAME: str(declared.get("run_name", file.parent.name))})
+    return frame.assign(**{**given, NAME: str(declared.get("run_name"))})
 
 
 def _read_flower(file: Path) -> pd.DataFrame:
@@ -223,7 +223,7 @@ FORMATS = {
     "wandb": _Format("W&B", "*.wandb", _read_wandb),
     "mlflow": _Format("MLflow", "meta.yaml", _read_mlflow),
     "ioh": _Format("IOHprofiler", "IOHprofiler_*.json", _read_ioh),
-    "parquet": _Format("Parquet", "*.parquet", _read_parquet),
+    "parquet": _Format("Parquet", "*.parquet", pd.read_parquet),
     "csv": _Format("CSV", "*.[ct]sv", _read_csv),
     "flower": _Format("Flower", "*.json", _read_flower),
 }
@@ -239,7 +239,9 @@ def read_log(
     if isinstance(source, xr.Dataset):
         return _named(Log("data set", _XARRAY, "mine", source.to_dataframe().reset_index()))
     if isinstance(source, pd.DataFrame):
-        return _named(Log("frame", _PANDAS, "mine", source.reset_index(drop=True)))
+        return _named(
+            Log("frame", _PANDAS, "mine", source.reset_index(drop=source.index.names == [None]))
+        )
     if kind and kind not in FORMATS:
         raise FedatlasError(
             f"format: '{kind}' is none of {', '.join(FORMATS)}{similar(kind, FORMATS)}"
