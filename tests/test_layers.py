@@ -13,7 +13,7 @@ LONGEST_FILE = 500
 # Lowest first: a module imports from its own layer and from lower ones.
 LAYERS = (
     # Know nothing of the rest.
-    {"plain_text", "markdown", "steps"},
+    {"plain_text", "markdown", "latex", "steps"},
     {"errors", "code", "extensions", "files", "interruption"},
     {"architectures", "objectives", "measurements"},  # networks, losses and quantities, by name
     {"schema"},  # what people write

@@ -10,7 +10,7 @@ import pytest
 import fedatlas
 from atlas_factory import noisy_trace, write_atlas
 from fedatlas.errors import FedatlasError
-from fedatlas.plain_text import latex
+from fedatlas.latex import text as latex
 
 
 def comparison(tmp_path, *, seeds: int = 6, rates=(0.6, 0.8, 0.9), metric="gradient_norm"):

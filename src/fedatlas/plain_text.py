@@ -48,20 +48,7 @@ def rest(text: str) -> str:
 
 def latex(text: str) -> str:
     """The text on one line of LaTeX, shown as written."""
-    return "".join(map(_latex_of, " ".join(printable(text).split()).replace("\\", "/")))
-
-
-_LATEX = {"^": r"\^{}", "~": r"\~{}", "∇": r"$\nabla$", "‖": r"$\|$", "∞": r"$\infty$", "−": "--"}
-_LATEX |= {"≤": r"$\le$", "≥": r"$\ge$"} | {sign: f"\\{sign}" for sign in "#$%&_{}"}
-
-
-def _latex_of(sign: str) -> str:
-    """A character for pdfLaTeX, which knows no Greek letter and no raised number."""
-    way, _, code = unicodedata.decomposition(sign).partition(" ")
-    if way in ("<super>", "<sub>"):
-        return rf"\text{way[1:-1]}script{{{_latex_of(chr(int(code, 16)))}}}"
-    greek = re.fullmatch(r"GREEK (SMALL|CAPITAL) LETTER (\w+)", unicodedata.name(sign, ""))
-    if greek:
-        name = greek[2].replace("LAMDA", "LAMBDA")
-        return f"$\\{name.lower() if greek[1] == 'SMALL' else name.title()}$"
-    return _LATEX.get(sign, sign)
+    escaped = re.sub(r"([#$%&_{}])", r"\\\1", " ".join(printable(text).split()).replace("\\", "/"))
+    for sign, command in {"^": r"\^{}", "~": r"\~{}", "≤": r"$\le$", "≥": r"$\ge$"}.items():
+        escaped = escaped.replace(sign, command)
+    return escaped

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedatlas.files import write_text
-from fedatlas.plain_text import latex
+from fedatlas.latex import text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,8 +55,8 @@ def _panel(place: Axes, columns: dict[str, Any], file: str, *, last: bool) -> It
     from matplotlib.colors import to_hex
 
     told = {
-        "xlabel": f"{{{latex(place.get_xlabel())}}}",
-        "ylabel": f"{{{latex(place.get_ylabel())}}}",
+        "xlabel": f"{{{text(place.get_xlabel())}}}",
+        "ylabel": f"{{{text(place.get_ylabel())}}}",
     }
     told |= {f"{name}mode": "log" for name in "xy" if getattr(place, f"get_{name}scale")() == "log"}
     yield rf"\nextgroupplot[{', '.join(f'{name}={value}' for name, value in told.items())}]"
@@ -81,5 +81,5 @@ def _panel(place: Axes, columns: dict[str, Any], file: str, *, last: bool) -> It
         dashes = ", dashed" if line.get_linestyle() != "-" else ""
         yield rf"\addplot[curve{at}, thick{dashes}] table[x=x{at}, y=y{at}] {{{file}}};"
         if last:
-            yield rf"\addlegendentry{{{latex(label)}}}"
+            yield rf"\addlegendentry{{{text(label)}}}"
         band = {}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fedatlas.errors import FedatlasError
 from fedatlas.files import write_atomically, write_text
-from fedatlas.plain_text import latex
+from fedatlas.latex import text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,7 +47,7 @@ def save_table(
     if path.suffix not in ENDINGS:
         raise FedatlasError(f"{path}: must end in {', '.join(ENDINGS)}, which say what is written")
     if path.suffix == ".tex":
-        write_text(path, "\n".join(_latex(table) for table in tables()))
+        write_text(path, "\n".join(map(_latex, tables())))
     elif path.suffix == ".parquet":
         with write_atomically(path) as temporary:
             frame().to_parquet(temporary, index=False)
@@ -66,11 +66,11 @@ def _latex(table: Tabular) -> str:
         intervals = any(isinstance(one, Cell) and one.interval for one in cells)
         kinds += (_kind(numbers) if columns else "l") + r"@{\,}l" * intervals
         place = "r" if columns and not intervals else "l"
-        heads.append(rf"\multicolumn{{{1 + intervals}}}{{{place}}}{{{latex(head)}}}")
+        heads.append(rf"\multicolumn{{{1 + intervals}}}{{{place}}}{{{text(head)}}}")
         columns.append([_cell(one, intervals) for one in cells])
     every = [one for cells in table.columns.values() for one in cells if isinstance(one, Cell)]
     alone = {one.alone for one in every if one.is_best}
-    apart = rf"\textbf{{Bold}}: best, and told apart from all others {latex(table.told_apart)}"
+    apart = rf"\textbf{{Bold}}: best, and told apart from all others {text(table.told_apart)}"
     tied = r"\textsuperscript{a} not told apart from the best"
     notes = [apart] * (True in alone) + [tied] * (False in alone)
     return "\n".join(
@@ -79,14 +79,14 @@ def _latex(table: Tabular) -> str:
             *(
                 r"\begin{table}",
                 r"\centering",
-                rf"\caption{{{latex(table.caption[:1].upper() + table.caption[1:])}}}",
+                rf"\caption{{{text(table.caption[:1].upper() + table.caption[1:])}}}",
             ),
             r"\sisetup{mode = text, reset-text-series = false}",
             *(rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", " & ".join(heads) + r" \\"),
             r"\midrule",
             *(" & ".join(row) + r" \\" for row in zip(*columns, strict=True)),
             *(r"\bottomrule", r"\end{tabular}"),
-            *(rf"\par\footnotesize {note}" for note in [*notes, *map(latex, table.notes)]),
+            *(rf"\par\footnotesize {note}" for note in [*notes, *map(text, table.notes)]),
             *(r"\end{table}", ""),
         ]
     )
@@ -105,10 +105,10 @@ def _is_number(text: str) -> bool:
 
 def _cell(one: str | Cell, intervals: bool) -> str:
     if isinstance(one, str):
-        return latex(one)
-    number = one.number if _is_number(one.number) else f"{{{latex(one.number)}}}"
+        return text(one)
+    number = one.number if _is_number(one.number) else f"{{{text(one.number)}}}"
     bold = r"\bfseries " if one.is_best and one.alone else ""
     tied = r"\textsuperscript{a}" if one.is_best and not one.alone else ""
     if intervals:
-        return f"{bold}{number} & {latex(one.interval)}{tied}"
+        return f"{bold}{number} & {text(one.interval)}{tied}"
     return bold + number + (f"{{{tied}}}" if tied else "")
