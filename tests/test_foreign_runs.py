@@ -100,8 +100,12 @@ def test_what_is_measured_now_and_then_is_kept_and_a_lost_seed_is_marked():
     ("changes", "mapping", "told"),
     [
         ({}, {"rund": "a"}, "frame: mapping: unknown key 'rund'; similar: round, run"),
-        ({}, {"metrics": {"test_acuracy": "a"}}, "'test_acuracy' is no measurement .*test_accurac"),
-        ({}, {"costs": {"bytes_in": "a"}}, "'bytes_in' is no cost .*similar: bytes"),
+        (
+            {},
+            {"metrics": {"test_acuracy": "a"}},
+            "key 'metrics': 'test_acuracy' is none of .*; similar: test_accuracy",
+        ),
+        ({}, {"costs": {"bytes_in": "a"}}, "key 'costs': 'bytes_in' is none of .*; similar: bytes"),
         ({}, {"metrics": {"objective": "los"}}, "objective: there is no column 'los'; columns are"),
         ({}, {"seed": "sed"}, "seed: there is no column 'sed'; similar: seed"),
         ({"seed": 0.5}, {}, "seed: column 'seed', row 1: '0.5', but whole numbers are expected"),

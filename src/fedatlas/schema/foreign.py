@@ -1,9 +1,9 @@
 """What columns of runs made elsewhere are: a mapping file, which names them once."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Collection
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import Field, ValidationInfo, field_validator
 
 from fedatlas.errors import similar
 from fedatlas.schema.declared import Counted, Table
@@ -12,22 +12,6 @@ from fedatlas.schema.quantities import COSTS, MEASUREMENTS, SUMMED_COSTS
 
 #: Costs that records of other programs may state.
 FOREIGN_COSTS: Table[Counted] = Table(lambda: {**COSTS, "bytes": SUMMED_COSTS["bytes"]})
-
-
-def _named(what: str, known: Mapping[str, object]) -> Callable[[str], str]:
-    def check(name: str) -> str:
-        if name not in known:
-            told = similar(name, known) or f"; there are {', '.join(known)}"
-            raise ValueError(f"'{name}' is no {what} of fedatlas or of a project{told}")
-        return name
-
-    return check
-
-
-_CostName = Annotated[str, AfterValidator(_named("cost", FOREIGN_COSTS))]
-_MetricName = Annotated[str, AfterValidator(_named("measurement", MEASUREMENTS))]
-
-
 # {run}, and perhaps {seed}, once each.
 _PATTERN = r"^([^{}]*\{run\}[^{}]*(\{seed\}[^{}]*)?|[^{}]*\{seed\}[^{}]*\{run\}[^{}]*)?$"
 
@@ -59,6 +43,16 @@ class CurvesMapping(Model):
     run: str | None = None
     seed: str | None = None
     round: str | None = None
-    costs: dict[_CostName, str] = Field(default={})
-    metrics: dict[_MetricName, str] = Field(default={})
+    costs: dict[str, str] = Field(default={})
+    metrics: dict[str, str] = Field(default={})
     titles: dict[str, str] = Field(default={})
+
+    @field_validator("costs", "metrics")
+    @classmethod
+    def _are_known(cls, columns: dict[str, str], info: ValidationInfo) -> dict[str, str]:
+        known: Collection[str] = FOREIGN_COSTS if info.field_name == "costs" else MEASUREMENTS
+        for name in columns:
+            if name not in known:
+                told = similar(name, known) or f"; there are {', '.join(known)}"
+                raise ValueError(f"'{name}' is none of fedatlas or of a project{told}")
+        return columns
