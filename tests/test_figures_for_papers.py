@@ -33,13 +33,10 @@ def test_pgfplots_gets_medians_and_bands_of_every_curve(atlas, tmp_path):
 
 
 def test_a_pdf_has_its_fonts_and_no_date(atlas, tmp_path):
-    for name in ("one.pdf", "two.pdf"):
-        fedatlas.plot(atlas, "gradient_norm", "round", experiments=["fedpage-*"]).save(
-            tmp_path / name
-        )
-    content = (tmp_path / "one.pdf").read_bytes()
-    assert b"/FontFile2" in content and b"/Type3" not in content
-    assert content == (tmp_path / "two.pdf").read_bytes()
+    drawn = fedatlas.plot(atlas, "gradient_norm", "round", experiments=["fedpage-first"])
+    drawn.save(tmp_path / "curves.pdf")
+    content = (tmp_path / "curves.pdf").read_bytes()
+    assert b"/FontFile2" in content and b"/Type3" not in content and b"/CreationDate" not in content
 
 
 def test_a_style_says_how_wide_figures_are(atlas, tmp_path):

@@ -11,6 +11,7 @@ import fedatlas
 from atlas_factory import noisy_trace, one_run, problem, small_atlas, write_atlas
 from fedatlas.errors import FedatlasError
 from fedatlas.store.publishing import Publication, publish
+from fedatlas.store.table import export_table
 from test_cli import fedatlas as command
 from workflow_copy import ROOT
 
@@ -214,7 +215,7 @@ def test_the_mapping_of_the_guide_is_one():
 
 def test_exported_runs_come_back_as_they_were(tmp_path):
     atlas = fedatlas.open_atlas(small_atlas(tmp_path / "atlas"))
-    command("export", tmp_path / "atlas", tmp_path / "table.parquet")
+    export_table(atlas, atlas.places(), tmp_path / "table.parquet", {})
     rows = pd.read_parquet(tmp_path / "table.parquet")
     rows = rows[(rows.experiment == "fedpage-first") & rows.selected]
     back = fedatlas.import_runs(rows, experiment="fedpage-first")
