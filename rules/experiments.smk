@@ -92,6 +92,15 @@ OF_EXPERIMENTS = {
         "input": TRACES | {"theory": "<results>/experiments/{experiment}/theory.csv"},
         "spec": of_experiment(results.titles_spec),
     },
+    "tabulate_worst_cases": {
+        "spec": of_experiment(results.worst_cases_spec),
+        "code": of_experiment(results.budgets_code),
+        "needs": needs(gigabytes=2, minutes=120),
+    },
+    "draw_worst_cases": {
+        "input": {"cases": "<results>/experiments/{experiment}/worst-cases.csv"},
+        "spec": of_experiment(results.heading_spec),
+    },
     "validate_parties": {
         "input": {"shards": of_experiment(results.validated_shards)},
         "spec": of_experiment(results.validation_spec),

@@ -218,6 +218,26 @@ STEPS: Mapping[str, Step] = {
         made_for="theory",
         caption="The bounds of theorems over what runs measured.",
     ),
+    "tabulate_worst_cases": Step(
+        "fedatlas.studies.worst_cases:tabulate_worst_cases",
+        "Certify runs over all functions of a class, beside theorems and functions that are run.",
+        {"output": _own("worst-cases.csv", "exact worst cases, theorems and runs", "Theory")},
+        ("fedatlas.studies.worst_cases", _TABLES),
+        made_for="worst_cases",
+        caption="The worst value of each method after its rounds over all functions of a class, by "
+        "step: the dual's value, which none exceeds, and the primal's; what a theorem promises of "
+        "the same step, if one with constants covers it; and the most that quadratics of the class "
+        "came to. `own_step`: the theorem's own step. docs/worst-cases.md explains it.",
+    ),
+    "draw_worst_cases": Step(
+        "fedatlas.figures.theory:draw_worst_cases",
+        "Draw theorem, exact worst case and runs by step.",
+        _drawn("worst-cases", "exact worst cases by step", "Theory"),
+        ("fedatlas.figures.theory",),
+        made_for="worst_cases",
+        caption="A panel for each method: what its theorem promises, its exact worst case, and the "
+        "most that quadratics of the class came to, by step.",
+    ),
     "attack_budgets": Step(
         "fedatlas.studies.privacy_audit:attack_budgets",
         "Hold what runs claim of privacy against pairs of data sets of a tiny problem.",

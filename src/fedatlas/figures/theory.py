@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
+from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
     from matplotlib.lines import Line2D
+
+    from fedatlas.studies.worst_cases import Case
 
 _LABELS = {
     SQUARED_GRADIENT: "mean of ‖∇f(x)‖² over all rounds so far",
@@ -112,6 +116,63 @@ def draw_theory(
     from fedatlas.store.experiment import read_runs
 
     draw(output, compose_theory, title, runs, read_runs(traces), read_theory(theory))
+
+
+_HIGHEST = 20.0  # of panels: what grows further is cut off
+_BOUNDED = {
+    "distance": "‖x − x*‖² at the end, from 1",
+    "gradients": "mean of ‖∇f‖², from f − f* = 1",
+}
+
+
+def compose_worst_cases(title: str, cases: Sequence[Case]) -> Canvas:
+    """A panel for each run: by step what its theorem promises, the exact worst case, and runs.
+
+    cases: as `studies.worst_cases` tabulates them. The theorem's own step has a mark.
+    """
+    by_run: dict[str, list[Case]] = {}
+    for case in cases:
+        by_run.setdefault(case.run, []).append(case)
+    columns = min(4, len(by_run))
+    rows = -(-len(by_run) // columns)
+    canvas = new_canvas(2.1 * columns + 0.4, 0.9 + 1.8 * rows)
+    places = canvas.subplots(rows, columns, squeeze=False, sharey=True)
+    lowest = min(min(case.worst, case.measured) for case in cases)
+    for place, found in zip(places.flat, by_run.values(), strict=False):
+        own = sorted(found, key=lambda case: case.step)
+        steps = [case.step for case in own]
+        promised = [nan if case.promised is None else case.promised for case in own]
+        place.plot(steps, promised, color="#D55E00", ls=DASHED, zorder=3)
+        place.plot(steps, [case.worst for case in own], color="k", lw=1.5)
+        place.plot(steps, [case.measured for case in own], "o", color="#0072B2", ms=3)
+        for case in own:
+            if case.own_step and case.promised is not None:
+                place.plot(case.step, case.promised, "v", color="#D55E00", ms=5)
+        if own[0].measure == "distance":
+            place.axhline(1.0, color="0.6", lw=0.8, zorder=0)  # as at the start
+        place.set(xscale="log", yscale="log", ylim=(lowest / 1.3, _HIGHEST))
+        shown = [tick for tick in (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2) if steps[0] <= tick <= 2]
+        place.set_xticks(shown, [f"{tick:g}" for tick in shown])
+        place.set_xticks([], minor=True)
+        place.set_title(textwrap.fill(own[0].title, 27), fontsize=9)
+    for place in places.flat[len(by_run) :]:
+        place.set_axis_off()
+    canvas.supylabel(_BOUNDED[cases[0].measure], fontsize=9)
+    handles = [
+        entry("theorem (mark: its own step)", color="#D55E00", ls=DASHED, marker="v"),
+        entry("exact worst case", color="k"),
+        entry("runs: the worst of the suite's functions", color="#0072B2", ls="", marker="o"),
+    ]
+    canvas.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
+    put_title(canvas, title, "by step size times L")
+    return canvas
+
+
+def draw_worst_cases(title: str, cases: Path, output: list[Path]) -> None:
+    """Draw theorem, exact worst case and runs by step."""
+    from fedatlas.studies.worst_cases import read_cases
+
+    draw(output, compose_worst_cases, title, read_cases(cases))
 
 
 def _nearest(run: str, points: Mapping[str, Trace], rows: Sequence[Row]) -> str:

@@ -133,7 +133,7 @@ def landscape_code(plan: Plan, experiment: str) -> list[str]:
 
 
 def budgets_code(plan: Plan, experiment: str) -> list[str]:
-    """The methods whose privacy budgets are computed."""
+    """The methods whose privacy budgets, or worst cases, are computed."""
     methods = sorted({spec.algorithm for spec in plan.runs_of(experiment)})
     return [f"fedatlas.algorithms.{name}" for name in methods]
 
@@ -201,6 +201,15 @@ def privacy_spec(plan: Plan, name: str, study: str) -> dict[str, Any]:
     """What a study of the privacy of all runs depends on; study: its key in the experiment."""
     runs = [spec.model_dump(mode="json") for spec in plan.runs_of(name)]
     return keys_spec(plan, name, study, runs=runs)
+
+
+def worst_cases_spec(plan: Plan, name: str) -> dict[str, Any]:
+    """The runs that are certified, and which hyper-parameters are their steps."""
+    runs = plan.experiments[name].runs
+    steps = {run: [*each.grid] for run, each in runs.items()}
+    return privacy_spec(plan, name, "worst_cases") | {
+        "titles": plan.run_titles(name), "steps": steps
+    }  # fmt: skip
 
 
 def validation_spec(plan: Plan, name: str) -> dict[str, Any]:

@@ -37,7 +37,7 @@ class Experiment(Studies):
     notes: what was reconstructed or chosen here.
     runs_of: an experiment whose runs are shown and judged here; there are none of its own.
     only: with runs_of, the runs that are shown; all by default.
-    trained: false trains nothing; only privacy budgets are computed and judged.
+    trained: false trains nothing; only privacy budgets or worst cases are computed and judged.
     network: speeds, links and availability, of parties or of clients around a server.
     graphs: who sends to whom, of runs without a server only.
     seeds: a list, or {from: 0, to: 69}.
@@ -221,9 +221,11 @@ class Experiment(Studies):
                     f"runs.{run}: only partitions among clients around a server keep 'validation' "
                     "rows; remove it"
                 )
-        if not self.trained and not ((self.budgets or self.privacy_audit) and not self.runs_of):
+        asks = self.budgets or self.privacy_audit or self.worst_cases
+        if not self.trained and not (asks and not self.runs_of):
             raise ValueError(
-                "'trained: false' needs 'budgets' or 'privacy_audit', and runs of its own"
+                "'trained: false' needs 'budgets', 'privacy_audit' or 'worst_cases', and runs of "
+                "its own"
             )
         suited = {each for run in self.runs for each in self._networks(run)}
         for key, suits, owner in (

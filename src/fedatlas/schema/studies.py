@@ -5,10 +5,12 @@ A new study has its key in `Studies`, its step in `fedatlas.steps`, its rule in
 """
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Self
+from math import sqrt
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import (
     Field,
+    NonNegativeFloat,
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
@@ -130,6 +132,49 @@ class PrivacyAudit(Model):
     seed: NonNegativeInt = 0
 
 
+#: What certificates bound, see `fedatlas.studies.certificates.Setting`.
+Measure: TypeAlias = Literal["distance", "gradients"]
+
+
+class WorstCases(Model):
+    """The class of functions over which worst cases of runs are computed exactly.
+
+    N is a run's number of clients, agents or workers, and of parties that of samples; R its rounds;
+    its `grid` has the steps.
+
+    smoothness, convexity: L and μ of every f_i; μ = −L asks for no convexity.
+    measure: what is bounded; `distance`: ‖x^R − x*‖² from ‖x⁰ − x*‖ = 1, of agents its mean;
+        `gradients`: the mean of ‖∇f(xʳ)‖² over rounds r < R, from f(x⁰) − f* = 1.
+    dissimilarity: ζ, the mean over clients of ‖∇f_i‖² is at most ζ², at x*, or of `gradients` at
+        x⁰; null: without a bound.
+    dimension: d, in which compressors have their contraction.
+    longest: tosses of a coin in a round, at most; expectations are given that there are no more.
+    functions: on how many of the suite's quadratics of the class each point is run, by successive
+        seeds from the experiment's first.
+    """
+
+    smoothness: PositiveFloat = 1.0
+    convexity: float
+    measure: Measure
+    dissimilarity: NonNegativeFloat | None = None
+    dimension: PositiveInt = 4
+    longest: PositiveInt = 3
+    functions: PositiveInt = 20
+
+    @model_validator(mode="after")
+    def _is_a_class(self) -> Self:
+        if not -self.smoothness <= self.convexity < self.smoothness:
+            raise ValueError("'convexity' must be from −L to below L, L being 'smoothness'")
+        least = sqrt(2 * self.smoothness)
+        bounds = self.measure == "gradients" and self.dissimilarity is not None
+        if bounds and self.dissimilarity < least:  # type: ignore[operator]
+            raise ValueError(
+                f"'dissimilarity' must be at least √(2L) = {least:.3g} of 'gradients': so large is "
+                "‖∇f(x⁰)‖ where f(x⁰) − f* = 1"
+            )
+        return self
+
+
 class Studies(Model):
     """The keys by which an experiment asks for studies.
 
@@ -140,6 +185,7 @@ class Studies(Model):
     theory: tabulate and draw theorems beside the runs of linear models and scorers, or of agents
         on functions whose constants are known.
     landscape: draw the loss surface of a network with two parameters.
+    worst_cases: certify runs over all functions of a class, which needs no training.
     """
 
     budgets: BudgetStudy | None = None
@@ -148,6 +194,7 @@ class Studies(Model):
     validation: BackendComparison | None = None
     theory: bool = False
     landscape: Landscape | None = None
+    worst_cases: WorstCases | None = None
 
     def belongings(self, experiment: Any) -> Iterator[tuple[str, Any, str]]:
         """Keys of studies that do not suit every `Experiment`, whether this one, and which ones."""
@@ -169,6 +216,11 @@ class Studies(Model):
             len(kinds) == 1 and objective.has_constants,
             "linear models over partitions of one kind, to functions whose constants are known, "
             "and to auc_min_max with 'model: linear', 'scores: linear' and 'stationarity: true'",
+        )
+        yield (
+            "worst_cases",
+            all(run.grid for run in experiment.runs.values()) and not experiment.runs_of,
+            "runs of their own with a 'grid' of steps",
         )
         suits = isinstance(objective, AucObjective)
         yield "landscape", suits, f"the objective auc_min_max, not {objective.name}"
