@@ -47,5 +47,7 @@ def test_a_style_says_how_wide_figures_are(atlas, tmp_path):
     drawn = fedatlas.plot(atlas, **asked, style=tmp_path / "mine.mplstyle").figure
     assert [*drawn.get_size_inches()] == [7, 3] and drawn.axes[0].xaxis.label.get_size() == 11
     assert fedatlas.plot(atlas, **asked).figure.get_figwidth() == 5.5
+    with pytest.raises(FedatlasError, match=r"f\.doc: must end in \.png, \.svg, \.pdf or \.tex"):
+        fedatlas.plot(atlas, **asked).save(tmp_path / "f.doc")
     with pytest.raises(FedatlasError, match="style: 'colum' is no file of matplotlib's"):
         fedatlas.plot(atlas, **asked, style="colum")

@@ -91,8 +91,10 @@ def test_formats_are_not_mixed_and_may_be_named(tmp_path):
     with pytest.raises(FedatlasError, match=r"format: 'tensorbord' is none of .*; similar: tensor"):
         fedatlas.import_runs(LOGS / "tensorboard", format="tensorbord")
     for name in ("a.csv", "b.json"):
-        (tmp_path / name).write_text("round,objective\n0,1\n", encoding="utf-8")
-    (tmp_path / "b.json").write_text(json.dumps({"losses_centralized": [[0, 2.0]]}))
-    assert fedatlas.import_runs(tmp_path, experiment="x").names("ours/x") == ["a"]
+        (tmp_path / name).write_text("round,objective\n0,1\n1,0\n", encoding="utf-8")
+    (tmp_path / "b.json").write_text(json.dumps({"losses_centralized": [[0, 2.0], [1, 1.0]]}))
+    (tmp_path / "a.csv").rename(tmp_path / "a.txt")
+    named = {"format": "csv", "experiment": "x"}
+    assert fedatlas.import_runs(tmp_path / "a.txt", **named).names("ours/x") == ["a"]
     named = {"format": "flower", "metrics": {"objective": "server/loss"}}
     assert fedatlas.import_runs(tmp_path, experiment="x", **named).names("ours/x") == ["b"]

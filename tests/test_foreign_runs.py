@@ -114,6 +114,7 @@ def test_what_is_measured_now_and_then_is_kept_and_a_lost_seed_is_marked():
         ({"test/acc": "good"}, {}, "test_accuracy: column 'test/acc', row 1: 'good', but numbers"),
         ({"test/acc": 55.0}, {}, "seed 0: test_accuracy is 55, but lies between 0 and 1: write"),
         ({"bytes": range(16, 0, -1)}, {}, "bytes falls to 15 at round 10, .* write sum"),
+        ({"round": [0, 1, 2, 3] * 4, "seed": range(16)}, {}, "run 'mine' has one record, but"),
         ({"test/acc": np.nan}, {}, "run 'mine' has no value of test_accuracy"),
         ({}, {"titles": {"mind": "M"}}, "titles: no run is named 'mind'; similar: mine"),
         ({}, {"names": "{run}{run}"}, "key 'names', value '{run}{run}': must match pattern"),

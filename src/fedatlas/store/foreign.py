@@ -263,6 +263,8 @@ def _trace(log: Log, named: CurvesMapping, rows: pd.DataFrame, told: list[str]) 
         told.append(f"run '{run}': {gaps} of {len(rows)} rows left out, {lacking}")
     # A diverged seed ends with NaN, others repeat their last record.
     longest = max(len(own) + (of != "ok") for own, of in zip(values.values(), status, strict=True))
+    if longest < 2:
+        raise log.error(f"run '{run}' has one record, but a curve takes two")
     cube = np.full((len(values), longest, len(costs) + len(metrics)), np.nan)
     for whole, each, of in zip(cube, values.values(), status, strict=True):
         whole[: len(each)] = each

@@ -248,7 +248,7 @@ def read_log(
         )
     paths = [Path(one) for one in ([source] if isinstance(source, Path | str) else source)]
     where = ", ".join(map(str, paths))
-    found = {path: _files(path, [kind] if kind else FORMATS) for path in paths}
+    found = {path: _files(path, kind) for path in paths}
     kinds = {name for name, _ in found.values()}
     if len(kinds) > 1:
         raise FedatlasError(f"{where}: are of {' and '.join(sorted(kinds))}: name one format")
@@ -258,14 +258,15 @@ def read_log(
     return _named(Log(where, own.title, stem, pd.concat(frames, ignore_index=True)))
 
 
-def _files(path: Path, kinds: Iterable[str]) -> tuple[str, list[Path]]:
-    """The first format of which there are files, and these."""
+def _files(path: Path, asked: str) -> tuple[str, list[Path]]:
+    """The format that is asked for, or the first of which there are files, and these."""
     if not path.exists():
         raise FedatlasError(f"{path}: is not there: name a file or a folder")
+    kinds = [asked] if asked else [*FORMATS]
     for kind in kinds:
         pattern = FORMATS[kind].matches
-        files = sorted(path.rglob(pattern)) if path.is_dir() else [path] * path.match(pattern)
-        if files:
+        alone = [path] * (bool(asked) or path.match(pattern))
+        if files := sorted(path.rglob(pattern)) if path.is_dir() else alone:
             return kind, files
     known = ", ".join(f"{kind} ({FORMATS[kind].matches})" for kind in kinds)
     raise FedatlasError(f"{path}: holds no files of {known}")

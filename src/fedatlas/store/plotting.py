@@ -31,7 +31,9 @@ class Plot:
 
         .png, .svg or .pdf, or .tex with its numbers beside it (.dat), which pgfplots draws.
         """
-        if (file := Path(path)).suffix == ".tex":
+        if (file := Path(path)).suffix not in (".png", ".svg", ".pdf", ".tex"):
+            raise FedatlasError(f"{file}: must end in .png, .svg, .pdf or .tex")
+        if file.suffix == ".tex":
             write_pgfplots(self.figure, file)
         else:
             draw([file], lambda: self.figure)
