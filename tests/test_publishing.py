@@ -642,6 +642,13 @@ def test_commands_publish_compare_and_export(results, tmp_path, monkeypatch):
     assert figure.read_text(encoding="utf-8").rstrip().endswith("</svg>")
     told = printed("export", tmp_path / "out", tmp_path / "again.parquet")
     assert "rows of 2 traces" in told
+    assert (
+        told.split(":")[1:]
+        == printed("export", tmp_path / "out", tmp_path / "a.csv").split(":")[1:]
+    )
+    first, second = pd.read_parquet(tmp_path / "again.parquet"), pd.read_csv(tmp_path / "a.csv")
+    assert list(first) == list(second)
+    np.testing.assert_array_equal(first["gradient_norm"], second["gradient_norm"])
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ Tables = Annotated[
 
 def export(
     traces: Traces,
-    output: Annotated[Path, typer.Argument(help="Table to write (.parquet).")],
+    output: Annotated[Path, typer.Argument(help="Table to write, .parquet or .csv.")],
     config: Configuration,
     experiments: Experiments = None,
 ) -> None:
@@ -44,8 +44,8 @@ def export(
     from fedatlas.store.publishing import stale_points
     from fedatlas.store.table import export_table
 
-    if output.suffix != ".parquet":
-        raise FedatlasError(f"{output}: must end in .parquet, the format that is written")
+    if output.suffix not in (".parquet", ".csv"):
+        raise FedatlasError(f"{output}: must end in .parquet or .csv, the formats that are written")
     atlas = open_marked(traces, config)
     places = atlas.places(experiments, all_points=True)
     rows = export_table(atlas, places, output, _licences(config))

@@ -1,4 +1,4 @@
-"""One Parquet table of all traces, for other programs.
+"""One table of all traces, Parquet or CSV, for other programs.
 
 It has a row for each run, seed and record; costs and measurements are columns, empty where a run
 does not count or measure them and NaN after a divergence.
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import xarray as xr
 
@@ -63,8 +64,9 @@ def export_table(
 ) -> int:
     """Write the traces at these places; return how many rows there are.
 
-    places: paper/experiment/run/point. licences: of the data sets, by name. FedatlasError if there
-    is no trace.
+    output: .parquet, or .csv, which holds no units and no licences. places:
+    paper/experiment/run/point. licences: of the data sets, by name. FedatlasError if there is no
+    trace.
     """
     if not places:
         raise FedatlasError(f"{output}: not written, as {atlas.path} holds no trace to write")
@@ -79,18 +81,20 @@ def export_table(
         about,
     )
     rows = 0
-    with (
-        write_atomically(output) as temporary,
-        # By the extremes of numbers, which NaN is none of, DuckDB 2.0 skips rows with NaN.
-        pq.ParquetWriter(
-            temporary, schema, compression="zstd", write_statistics=list(KEYS)
-        ) as file,
-    ):
+    with write_atomically(output) as temporary, _writer(output, temporary, schema) as file:
         for place, trace in traces.items():
             table = _table(atlas, place, trace.compute(), schema)
             file.write_table(table)
             rows += len(table)
     return rows
+
+
+def _writer(output: Path, temporary: Path, schema: pa.Schema) -> Any:
+    """What writes tables to a file, one below the other."""
+    if output.suffix == ".csv":
+        return pc.CSVWriter(temporary, schema)
+    # By the extremes of numbers, which NaN is none of, DuckDB 2.0 skips rows with NaN.
+    return pq.ParquetWriter(temporary, schema, compression="zstd", write_statistics=list(KEYS))
 
 
 def _field(name: str, dtype: str, long_name: str, units: str = "1") -> pa.Field:
