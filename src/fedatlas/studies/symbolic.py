@@ -94,15 +94,21 @@ class Asked:
         return sent
 
 
-# ---- What methods are run on: every client has one row, which is all of every minibatch ----------
+# ---- What methods are run on ---------------------------------------------------------------------
+
+_ROWS = 2**20  # of each client: more than a minibatch has, which is thus refused
 
 
 def _rows(clients: int) -> Any:
-    return SimpleNamespace(clients=clients, samples=range(clients), offsets=np.arange(clients + 1))
+    offsets = _ROWS * np.arange(clients + 1)
+    return SimpleNamespace(clients=clients, samples=range(clients * _ROWS), offsets=offsets)
 
 
 def _refused(self: Any, *given: Any, **options: Any) -> Any:
-    raise FedatlasError("certificates are of methods that ask for full local gradients alone")
+    raise FedatlasError(
+        "certificates are of methods that ask for full local gradients alone: no minibatches, "
+        "clipping, losses, or messages that are compressed at random"
+    )
 
 
 class _Clients(HorizontalProblem):
@@ -115,7 +121,7 @@ class _Clients(HorizontalProblem):
         self._asked, self.dimension = asked, asked.width
 
     def client_gradients(self, x: Any, batch: Any) -> Any:
-        return self._asked.gradients(x, batch.starts)
+        return self._asked.gradients(x, batch.starts // _ROWS)
 
     def zeros(self, *shape: int) -> Any:
         return np.zeros(shape or self.dimension)
@@ -132,10 +138,10 @@ class _Agents(GraphProblem):
         self._asked, self.dimension = asked, asked.width
 
     def minibatches(self, random: RoundRandom, size: int) -> Any:
-        return self.first_samples(size)
+        return self.first_samples(size)  # of DP-GT, which always states a size
 
     def _gradients(self, points: Any, batch: Any, clipping: Any) -> Any:
-        return _refused(self) if clipping else self._asked.gradients(points, batch.starts)
+        return _refused(self) if clipping else self._asked.gradients(points, self._everyone)
 
 
 class _Workers(MinMaxProblem):
@@ -156,7 +162,7 @@ class _Workers(MinMaxProblem):
     def _gradients(self, theta: Any, w: Any, batch: Any) -> PrimalDual:
         if not np.allclose(theta, w):
             raise FedatlasError("certificates of min–max methods need equal steps of θ and w")
-        found = self._asked.gradients(theta, batch.starts)
+        found = self._asked.gradients(theta, self.workers)
         return PrimalDual(found, -found)
 
 

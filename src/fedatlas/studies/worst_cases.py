@@ -156,9 +156,17 @@ def promises(method: Any, setting: Setting) -> list[Promise]:
     """
     if setting.measure == "gradients":
         return [*_registered(method, setting), *_descent(method, setting)]
-    known = _DISTANCES.get(type(method).__name__)
+    known = _DISTANCES.get(type(method).__name__) if _takes_all(method, setting) else None
     found = known(method, setting, setting.dissimilarity or 0.0) if known else None
     return [] if found is None else [found]
+
+
+def _takes_all(method: Any, setting: Setting) -> bool:
+    """Whether all clients take part, and the server's step is 1, where a method states these."""
+    clients, server = (
+        getattr(method, key, None) for key in ("clients_per_round", "server_step_size")
+    )
+    return clients in (None, setting.clients) and server in (None, 1.0)
 
 
 def _registered(method: Any, setting: Setting) -> list[Promise]:
@@ -178,6 +186,8 @@ def _registered(method: Any, setting: Setting) -> list[Promise]:
 def _descent(method: Any, setting: Setting) -> list[Promise]:
     """Of gradient descent, by the descent lemma; of EF21 Theorem 1, where G⁰ ≤ (1 − δ) ζ²."""
     name, rounds, high = type(method).__name__, setting.rounds, setting.smoothness
+    if not _takes_all(method, setting):
+        return []
     if name == "FedAvg" and method.local_steps == 1:
         step = method.local_step_size
         value = 2 / (step * (2 - step * high) * rounds) if step < 2 / high else None
