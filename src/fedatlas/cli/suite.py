@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -117,6 +117,8 @@ def run_methods(
                 say(f"{number} of {len(jobs)}: {waiting[done]}, {took:.0f} s ({at:.0f} s in all)")
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            for process in active_children():  # which would first end their problem
+                process.terminate()
             raise
     say(f"Traces lie in {results / 'experiments'}\n")
     for told in scores_of(suite, names, [results, *(archive or [])], cost):
