@@ -193,7 +193,7 @@ def test_rows_that_are_none_are_refused(rows, spoil, told):
 
 
 def test_data_that_must_be_fetched_first_say_how(tmp_path):
-    with pytest.raises(FedatlasError, match=r"`snakemake .*data/a9a/train.parquet`"):
+    with pytest.raises(FedatlasError, match=r"`snakemake .*data/a9a/train.parquet --cores 1`"):
         trained("fedavg", "a9a", objective=LOGISTIC, results=tmp_path)
 
 

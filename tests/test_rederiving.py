@@ -47,13 +47,17 @@ def test_a_number_is_judged_again_and_its_quickest_seed_is_trained_again(tmp_pat
     assert "is not trained: see --seconds" in long.stdout
 
 
-@pytest.mark.parametrize(("share", "said"), [(1e-4, "equal to"), (2e-3, "differ, such as objecti")])
-def test_a_seed_that_comes_out_otherwise_is_named(share, said):
+@pytest.mark.parametrize(
+    ("share", "said", "equal"),
+    [(1e-4, "equal to", True), (2e-3, "differ, such as objective", False)],
+)
+def test_a_seed_that_comes_out_otherwise_is_named(share, said, equal):
     found = find(EXPERIMENT)
     course = rederiving.quickest(found, seed=0)
     assert course.seed == 0
     changed = replace(found, atlas=Changed(found.atlas, "objective", share))
-    assert said in rederiving.trained_again(changed, course, ROOT / "results", "cpu")
+    told, same = rederiving.trained_again(changed, course, ROOT / "results", "cpu")
+    assert said in told and same == equal
 
 
 @pytest.mark.parametrize(
@@ -65,6 +69,7 @@ def test_a_seed_that_comes_out_otherwise_is_named(share, said):
             "has verdicts of an experiment 'fedpage-fig2'; similar: fedpage-fig2",
         ),
         ("vfb2-fig3-d1", "needs the data set 'uci-credit-card': prepare it by snakemake"),
+        ("fedpage-fig2a", "a9a/train.parquet --cores 1 (raw files that you have: --config mirror"),
     ],
 )
 def test_errors_say_what_there_is(what, said, tmp_path):
@@ -72,6 +77,11 @@ def test_errors_say_what_there_is(what, said, tmp_path):
         found = find(what)
         rederiving.trained_again(found, rederiving.quickest(found), tmp_path, "cpu")
     assert said in str(error.value)
+
+
+def test_a_folder_without_published_ones_is_an_error(tmp_path):
+    with pytest.raises(FedatlasError, match="holds no published folder: name one"):
+        rederiving.find(EXPERIMENT, tmp_path, ROOT / "config")
 
 
 def test_a_run_that_is_not_there_is_an_error():

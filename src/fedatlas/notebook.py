@@ -237,7 +237,8 @@ def _prepared(dataset: Dataset, split: str, folder: Path, results: Path) -> Path
         if not known.is_file():
             raise FedatlasError(
                 f"{_WHERE}: data set '{dataset.name}' is made of raw files and is not prepared "
-                f"yet: make {known} by `snakemake {known}`, or hand over features and labels"
+                f"yet: make {known} by `snakemake {known} --cores 1`, or hand over features and "
+                "labels"
             )
         return known
     made = folder / f"{split}.parquet"

@@ -58,7 +58,13 @@ def find(what: str, published: Path, config: Path, *projects: Path) -> Found:
     name, _, claim = what.partition("/")
     plan = build_plan(config, *projects, names=[name]) if name else None
     known: list[str] = []
-    for folder in published_folders(published):
+    folders = published_folders(published)
+    if not folders:
+        raise FedatlasError(
+            f"{published}: holds no published folder: name one, such as `published` in a clone of "
+            "fedatlas, by --published"
+        )
+    for folder in folders:
         for kept in kept_in_published(folder, plan.experiments if plan else {}):
             known.append(kept.name)
             if kept.name != name or plan is None:
@@ -76,13 +82,13 @@ def find(what: str, published: Path, config: Path, *projects: Path) -> Found:
     )
 
 
-def judged_again(found: Found) -> Iterator[str]:
-    """Each verdict as it is published, and whether it follows from what is."""
+def judged_again(found: Found) -> Iterator[tuple[str, bool]]:
+    """Each verdict as it is published, in words, and whether it follows from what is."""
     why = found.kept.differences(found.runs)
     for verdict in found.kept.verdicts:
         differs = why.get((verdict.claim, verdict.case))
         told = f"differs when judged again: {differs}" if differs else "the same when judged again"
-        yield f"{_called(verdict)}: {told}"
+        yield f"{_called(verdict)}: {told}", not differs
 
 
 def _called(verdict: Verdict) -> str:
@@ -161,8 +167,10 @@ def _run_names(found: Found) -> list[str]:
     return [place.split("/")[2] for place in _places(found)]
 
 
-def trained_again(found: Found, course: Course, results: Path, device: str) -> str:
-    """Train the seed by its recorded specification, and say how it agrees with what is published.
+def trained_again(found: Found, course: Course, results: Path, device: str) -> tuple[str, bool]:
+    """Train the seed by its recorded specification; how it compares with what is published.
+
+    Returns that in words, and whether the two are equal to the published digits.
 
     results: where its data set is prepared, if it is made of raw files.
     """
@@ -171,13 +179,8 @@ def trained_again(found: Found, course: Course, results: Path, device: str) -> s
     spec = validated(RunSpec, recorded, f"{found.folder}: {course.place}")
     # Sub-optimality, which needs f*, follows from the objective.
     spec = spec.model_copy(update={"seeds": (course.seed,), "tuning_seeds": (), "optimum": False})
-    dataset, partition = found.plan.catalogue[spec.dataset], spec.partition.of_seed(course.seed)
-    prepared = results / "data" / spec.dataset / f"{spec.split}.parquet"
-    if dataset.split(spec.split).files and not prepared.is_file():
-        raise FedatlasError(
-            f"{course.place}: needs the data set '{spec.dataset}': prepare it by snakemake "
-            f"{prepared}, and do this again"
-        )
+    partition = spec.partition.of_seed(course.seed)
+    _require_data(found, spec, partition.test_split, results)
     key = spec.experiment, spec.run, spec.point
     plan = replace(found.plan, runs={key: spec}, partitions={partition.slug: partition}, pooled={})
     with TemporaryDirectory() as folder:
@@ -185,8 +188,20 @@ def trained_again(found: Found, course: Course, results: Path, device: str) -> s
     return _agreement(published, trace)
 
 
-def _agreement(published: xr.Dataset, again: xr.Dataset) -> str:
-    """Whether a seed has the published costs and measurements, to their digits."""
+def _require_data(found: Found, spec: RunSpec, test: str | None, results: Path) -> None:
+    """FedatlasError for splits of raw files that are not prepared."""
+    dataset = found.plan.catalogue[spec.dataset]
+    splits = [split for split in (spec.split, test) if split and dataset.split(split).files]
+    files = [results / "data" / spec.dataset / f"{split}.parquet" for split in splits]
+    if lacking := [str(file) for file in files if not file.is_file()]:
+        raise FedatlasError(
+            f"{spec.name}: needs the data set '{spec.dataset}': prepare it by snakemake "
+            f"{' '.join(lacking)} --cores 1 (raw files that you have: --config mirror=FOLDER), and "
+            "do this again"
+        )
+
+
+def _agreement(published: xr.Dataset, again: xr.Dataset) -> tuple[str, bool]:
     names = [
         name
         for name in again.variables
@@ -197,10 +212,11 @@ def _agreement(published: xr.Dataset, again: xr.Dataset) -> str:
     found = list(compare_traces("", published[names], shared, Tolerance(relative=_ROUNDED)))
     told = f"{records} records of {len(names) - 2} costs and measurements"
     if not found:
-        return f"{told} are equal to the published digits"
+        return f"{told} are equal to the published digits", True
     worst = max(found, key=lambda one: one.largest or 0.0)
-    return (
+    differing = (
         f"{len(found)} of {len(names) - 2} costs and measurements differ, such as "
         f"{worst.variable}: {worst.first:g} was published at record {worst.record}, now it is "
         f"{worst.second:g}"
     )
+    return differing, False

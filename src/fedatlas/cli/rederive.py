@@ -38,12 +38,17 @@ def rederive(
     ] = Path("results"),
     device: Annotated[str, typer.Option(help="Where to train, as of `run`.")] = "cpu",
 ) -> None:
-    """Make a published number anew: judge it again, and train a seed behind it again."""
+    """Make a published number anew: judge it again, and train a seed behind it again.
+
+    Exit status: 1 if either differs from what is published.
+    """
     from fedatlas import rederiving
 
     found = rederiving.find(what, published, config, *projects())
-    for line in rederiving.judged_again(found):
+    same = []
+    for line, follows in rederiving.judged_again(found):
         say(line)
+        same.append(follows)
     say(f"published in {found.folder}; {rederiving.format_origin(found)}")
     course = rederiving.quickest(found, run=run, seed=seed)
     if figure is not None:
@@ -52,6 +57,9 @@ def rederive(
     name = f"seed {course.seed} of {course.place.partition('/')[2]}"
     if course.seconds > seconds:
         say(f"{name} took {course.seconds:.0f} s and is not trained: see --seconds")
-        return
-    say(f"{name}, which took {course.seconds:.1f} s, is trained again …")
-    say(rederiving.trained_again(found, course, results, device))
+    else:
+        say(f"{name}, which took {course.seconds:.1f} s, is trained again …")
+        line, equal = rederiving.trained_again(found, course, results, device)
+        say(line)
+        same.append(equal)
+    raise typer.Exit(not all(same))

@@ -174,7 +174,7 @@ class Results:
     def study(made: T | None, name: str) -> T:
         """The result of a study; FedatlasError if it was not given."""
         if made is None:
-            raise FedatlasError(f"needs the {name} of the experiment, which were not given")
+            raise FedatlasError(f"needs the study '{name}' of the experiment, which is not there")
         return made
 
 
