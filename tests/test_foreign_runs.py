@@ -1,6 +1,7 @@
 """Runs made elsewhere: what columns are taken for what, and how they stand beside others."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,8 @@ import yaml
 import fedatlas
 from atlas_factory import noisy_trace, one_run, problem, small_atlas, write_atlas
 from fedatlas.errors import FedatlasError
+from fedatlas.schema.foreign import CurvesMapping
+from fedatlas.store.logs import FORMATS
 from fedatlas.store.publishing import Publication, publish
 from fedatlas.store.table import export_table
 from test_cli import fedatlas as command
@@ -60,7 +63,7 @@ def test_columns_may_be_computed_with():
         loss=lambda rows: 2 - rows["test/acc"],
     )
     costs = {"bytes_up": "sum(upload)", "bytes_down": "round * 3", "messages": "sum(upload) / 7"}
-    metrics = {"test_accuracy": "percent / 100", "suboptimality": "loss - 1.5"}
+    metrics = {"test_accuracy": "percent / 100", "suboptimality": "loss - 1.4"}
     atlas = fedatlas.import_runs(rows, costs=costs, metrics=metrics)
     trace = atlas.sel("mine", "other")
     assert np.allclose(trace["bytes_up"], [7, 14, 21, 28])
@@ -68,7 +71,7 @@ def test_columns_may_be_computed_with():
     assert np.allclose(trace["messages"], [1, 2, 3, 4])
     assert np.allclose(trace["bytes"], trace["bytes_up"] + trace["bytes_down"])
     assert np.allclose(trace["test_accuracy"][1], 0.21 + 0.01 * np.array(ROUNDS))
-    assert np.allclose(trace["suboptimality"], 0.5 - trace["test_accuracy"])
+    assert np.allclose(trace["suboptimality"], 0.6 - trace["test_accuracy"])
 
 
 def test_names_of_files_tell_runs_and_seeds(tmp_path):
@@ -110,10 +113,21 @@ def test_what_is_measured_now_and_then_is_kept_and_a_lost_seed_is_marked():
         ({}, {"metrics": {"objective": "los"}}, "objective: there is no column 'los'; columns are"),
         ({}, {"seed": "sed"}, "seed: there is no column 'sed'; similar: seed"),
         ({"seed": 0.5}, {}, "seed: column 'seed', row 1: '0.5', but whole numbers are expected"),
-        ({"seed": 0}, {}, r"run 'mine', seed 0 has round 0 in rows 1, 5: say in a mapping"),
+        ({"seed": 0}, {}, r"run 'mine', seed 0 has round 0 in row 1 and row 5: say"),
         ({"test/acc": "good"}, {}, "test_accuracy: column 'test/acc', row 1: 'good', but numbers"),
         ({"test/acc": 55.0}, {}, "seed 0: test_accuracy is 55, but lies between 0 and 1: write"),
-        ({"bytes": range(16, 0, -1)}, {}, "bytes falls to 15 at round 10, .* write sum"),
+        ({"bytes": range(16, 0, -1)}, {}, r"bytes falls to 15 at round 10, .* write sum\(bytes"),
+        ({"up": 3e4}, {"costs": {"bytes_up": "up"}}, r"bytes_up is 30000 in .* write sum\(up\)"),
+        (
+            {"loss": [*np.linspace(1, 0.5, 4)] * 4},
+            {"metrics": {"suboptimality": "loss - 0.6"}},
+            "seed 0: suboptimality: column 'loss', row 4: 'loss - 0.6' is -0.1, but .* too large",
+        ),
+        (
+            {},
+            {"metrics": {"objective": "(loss - 0.32)*2"}},
+            r"no column '\(loss - 0.32\)'; .* a formula is COLUMN or sum\(COLUMN\), then at most",
+        ),
         ({"round": [0, 1, 2, 3] * 4, "seed": range(16)}, {}, "run 'mine' has one record, but"),
         ({"test/acc": np.nan}, {}, "run 'mine' has no value of test_accuracy"),
         ({}, {"titles": {"mind": "M"}}, "titles: no run is named 'mind'; similar: mine"),
@@ -129,17 +143,51 @@ def test_an_error_names_column_value_and_what_is_expected(changes, mapping, told
 def test_columns_that_are_not_obvious_must_be_named(tmp_path):
     with pytest.raises(FedatlasError, match=r"no column is obviously the round.*columns are epoch"):
         fedatlas.import_runs(pd.DataFrame({"epoch": [1], "test_acc": [0.5]}))
-    with pytest.raises(
-        FedatlasError, match=r"no column is obviously a measurement.*are round, los"
-    ):
-        fedatlas.import_runs(pd.DataFrame({"round": [1], "loss": [0.5]}))
+    with pytest.raises(FedatlasError, match=r"such as 'metrics: {test_acc.*are round, l;"):
+        fedatlas.import_runs(pd.DataFrame({"round": [1], "l": [0.5]}))
+    with pytest.raises(FedatlasError, match=r"{objective: Loss}.*{suboptimality: Loss - F\*}"):
+        fedatlas.import_runs(pd.DataFrame({"round": [1], "Loss": [0.5]}))
     with pytest.raises(FedatlasError, match="frame: holds no rows"):
         fedatlas.import_runs(curves()[:0])
     with pytest.raises(FedatlasError, match=r"holds no files of tensorboard \(.*csv \(\*"):
         fedatlas.import_runs(tmp_path)
     (tmp_path / "a.parquet").write_text("no", encoding="utf-8")
-    with pytest.raises(FedatlasError, match=r"a\.parquet: cannot be read as Parquet"):
+    with pytest.raises(FedatlasError, match=r"a\.parquet: cannot be read as Parquet \(\*\.parquet"):
         fedatlas.import_runs(tmp_path)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_file_of_another_format_is_named_with_what_is_expected(tmp_path, kind):
+    for name, text in (("empty.csv", ""), ("plain.csv", "round,acc\n")):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        with pytest.raises(FedatlasError) as told:
+            fedatlas.import_runs(tmp_path / name, format=kind)
+        assert name in str(told.value) and FORMATS[kind].holds in str(told.value)
+
+
+def test_lines_of_csv_are_those_of_editors(tmp_path):
+    for seed, value in enumerate(("0.5", "good")):
+        text = f"round,test_acc\n0,0.1\n1,{value}\n"
+        (tmp_path / f"mine-{seed}.csv").write_text(text, encoding="utf-8")
+    with pytest.raises(FedatlasError, match="column 'test_acc', line 3 of mine-1: 'good'"):
+        fedatlas.import_runs(tmp_path)
+    with pytest.raises(FedatlasError, match="column 'test_acc', line 3: 'good'"):
+        fedatlas.import_runs(tmp_path / "mine-1.csv")
+
+
+def test_a_cost_that_stays_after_its_first_record_is_told():
+    atlas = fedatlas.import_runs(curves(bytes_up=lambda rows: 5 * (rows["round"] > 0)))
+    notes = atlas.attributes("ours/mine")["notes"]
+    assert notes.count("bytes_up stays at 5 after its first record: write sum(bytes_up)") == 4
+
+
+def test_a_misspelt_problem_is_refused(tmp_path):
+    curves().to_csv(tmp_path / "log.csv", index=False)
+    (tmp_path / "m.yaml").write_text("problem: crosspaper-a9b\n", encoding="utf-8")
+    asked = ("import", tmp_path / "log.csv", "--output", tmp_path, "--mapping", tmp_path / "m.yaml")
+    told = str(command(*asked).exception)
+    assert "problem: no experiment 'crosspaper-a9b'" in told
+    assert "similar: crosspaper-a9a" in told
 
 
 # --- beside others ---
@@ -209,6 +257,8 @@ def test_the_mapping_of_the_guide_is_one():
     trace = fedatlas.import_runs(rows, **yaml.safe_load(shown)).sel("runs", "fedprox")
     assert np.allclose(trace["bytes"], [8, 16 + 31400])
     assert np.allclose(trace["suboptimality"], [1 - 0.3244566, 0.5 - 0.3244566])
+    keys = set(re.findall(r"`(\w+)`", guide.partition("| key | says |")[2].partition("\n\n")[0]))
+    assert keys == {*CurvesMapping.model_fields}
 
 
 # --- there and back ---

@@ -1,6 +1,7 @@
 """Commands: results for others, and others' results beside one's own."""
 
 import shutil
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -73,11 +74,30 @@ def import_runs(
 
     given = {} if mapping is None else read_yaml(mapping)
     named = validated(CurvesMapping, given, str(mapping)).model_dump(exclude_unset=True)
+    if "problem" in named:
+        _check_problem(named["problem"], str(mapping))
     atlas = import_runs(sources, output, format=format, **named)
     (experiment,) = atlas.names("ours")
     for told in str(atlas.attributes(f"ours/{experiment}")["notes"]).split("; "):
         say(told)
     say(f"{atlas.path}: {', '.join(atlas.names(f'ours/{experiment}'))}")
+
+
+def _check_problem(problem: str, where: str) -> None:
+    """FedatlasError for a name that is like those of experiments here or published, and is none."""
+    from difflib import get_close_matches
+
+    from fedatlas.plan.build import heads_in
+    from fedatlas.plan.places import shipped_configuration
+
+    known = {file.name.partition(".")[0] for file in Path().glob("published/*/*.nc*")}
+    with suppress(FedatlasError):  # a package without the workflow
+        known |= {head.name for head in heads_in(shipped_configuration(), *projects())}
+    if problem not in known and (close := get_close_matches(problem, known, cutoff=0.8)):
+        raise FedatlasError(
+            f"{where}: problem: no experiment '{problem}' is in the configuration, in projects "
+            f"or in ./published; similar: {', '.join(close)}"
+        )
 
 
 def publish(

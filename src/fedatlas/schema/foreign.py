@@ -31,7 +31,7 @@ class CurvesMapping(Model):
     run: column with names of runs.
     seed: column with whole numbers.
     round: column with communication rounds, or steps, of which a record is each.
-    costs: cost → column with what was spent up to the row; bytes are of all directions.
+    costs: cost → column with what was spent up to the row; bytes: up and down together.
     metrics: measurement → column. An accuracy lies between 0 and 1.
     titles: run → what tables and figures call it.
     """

@@ -15,7 +15,13 @@ from fedatlas.errors import FedatlasError, error_context, similar
 from fedatlas.files import canonical_json
 from fedatlas.schema.foreign import FOREIGN_COSTS, CurvesMapping
 from fedatlas.schema.models import validated
-from fedatlas.schema.quantities import BYTES, LARGER_IS_BETTER, MEASUREMENTS
+from fedatlas.schema.quantities import (
+    BYTES,
+    LARGER_IS_BETTER,
+    LEVELS,
+    MEASUREMENTS,
+    OPTIMUM_ACCURACY,
+)
 from fedatlas.store.atlas import Atlas, open_atlas
 from fedatlas.store.experiment import (
     TRACES,
@@ -52,6 +58,9 @@ _FORMULA = re.compile(
     r"(?: *(?P<sign>[-+*/]) *(?P<number>\d+(?:\.\d*)?(?:e[-+]?\d+)?))?"
 )
 _SIGNS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
+# Costs that may be spent at the start alone.
+_ONCE = ("epsilon", "delta", "full_passes", "full_participations")
+_SPENT = "but costs are all that was spent so far"
 # Names such as fedavg-0, fedavg_s0 and fedavg/seed=0.
 _NAMES = r"(?P<run>.+?)(?:[-_/ ]+(?:seed|s|rep)?[-_=]?|seed)(?P<seed>\d+)"
 
@@ -68,8 +77,8 @@ def import_runs(
     source: files or folders of one format (docs/curves.md), or a pandas frame or a data set of
     xarray with a value for each run, seed and round. folder: a results folder to write them to;
     without one they are kept as long as the atlas. format: where files do not tell it. mapping:
-    keys of a mapping file, such as experiment, problem, run, seed, round, costs and metrics. Where
-    a key is not given, columns with obvious names are taken; the experiment's notes say which.
+    keys of a mapping file, such as experiment, problem, run, seed, round, costs and metrics.
+    Columns with obvious names need no key; the experiment's notes say which were taken.
 
     FedatlasError names the source, the column, the value and what is expected.
 
@@ -147,11 +156,15 @@ def _in_full(log: Log, given: CurvesMapping) -> CurvesMapping:
     short = {_SHORT.get(one, one.removeprefix("objective_")): rest[one] for one in rest}
     metrics = given.metrics or {one: short[one] for one in short if one in MEASUREMENTS}
     if not metrics:
-        raise log.error(
-            "no column is obviously a measurement: say in a mapping which is, such as 'metrics: "
-            f"{{test_accuracy: COLUMN}}'; {columns}; measurements are {', '.join(MEASUREMENTS)}, "
-            "and those that a project declares"
+        loss = next((column for name, column in rest.items() if "loss" in name), None)
+        hint = (
+            f"such as 'metrics: {{test_accuracy: COLUMN}}'; {columns}; measurements are "
+            f"{', '.join(MEASUREMENTS)}, and those that a project declares"
+            if loss is None
+            else f"'metrics: {{objective: {loss}}}', or where f* is known {{suboptimality: "
+            f"{loss} - F*}} with the number in place of F*"
         )
+        raise log.error(f"no column is obviously a measurement: say in a mapping which is, {hint}")
     return given.model_copy(update={**found, "costs": costs, "metrics": metrics})
 
 
@@ -164,7 +177,7 @@ def _taken(log: Log, named: CurvesMapping) -> Iterator[str]:
     if left := [column for column in log.columns if column not in used]:
         yield f"not read: {', '.join(left)}"
     if "bytes" in named.costs:
-        yield f"{BYTES[0]} are bytes of all directions"
+        yield f"{BYTES[0]} holds bytes up and down together"
 
 
 def _parts(log: Log, formula: str) -> tuple[str, Mapping[str, str | None]]:
@@ -176,7 +189,11 @@ def _parts(log: Log, formula: str) -> tuple[str, Mapping[str, str | None]]:
 def _column(log: Log, column: str, key: str) -> pd.Series:
     if column not in log.frame:
         known = similar(column, log.columns) or f"; columns are {', '.join(log.columns)}"
-        raise log.error(f"{key}: there is no column '{column}'{known}")
+        is_formula = re.search(r"[-+*/()]", column)
+        allowed = "; a formula is COLUMN or sum(COLUMN), then at most one of + - * / and one number"
+        raise log.error(
+            f"{key}: there is no column '{column}'{known}{allowed if is_formula else ''}"
+        )
     return log.frame[column]
 
 
@@ -187,7 +204,7 @@ def _numbers(log: Log, formula: str, key: str, groups: Sequence[pd.Series] = ())
     found = pd.to_numeric(column, errors="coerce").astype(float)
     wrong = column[found.isna() & column.notna() & (column.astype(str).str.lower() != "nan")]
     if len(wrong):
-        at = f"{key}: column '{name}', row {wrong.index[0] + 1}"
+        at = f"{key}: column '{name}', {log.at(wrong.index[0])}"
         raise log.error(f"{at}: '{wrong.iloc[0]}', but numbers are expected")
     if parts.get("sum"):
         found = found.groupby([*groups]).cumsum()
@@ -201,7 +218,7 @@ def _runs_and_seeds(log: Log, named: CurvesMapping) -> tuple[pd.Series, pd.Serie
     run = _column(log, named.run, "run").astype(str) if named.run else log.frame[NAME]
     seed = _numbers(log, named.seed, "seed") if named.seed else pd.Series(0.0, run.index)
     if len(wrong := seed[seed != np.floor(seed)]):
-        at = f"seed: column '{named.seed}', row {wrong.index[0] + 1}"
+        at = f"seed: column '{named.seed}', {log.at(wrong.index[0])}"
         raise log.error(f"{at}: '{wrong.iloc[0]:g}', but whole numbers are expected")
     found = {}
     if named.names or not (named.run or named.seed):
@@ -230,9 +247,9 @@ def _rows(log: Log, named: CurvesMapping) -> tuple[pd.DataFrame, bool]:
     if len(twice := rows[rows.duplicated(["run", "seed", "round"], keep=False)]):
         one = twice.iloc[0]
         raise log.error(
-            f"run '{one['run']}', seed {one['seed']} has round {one['round']:g} in rows "
-            f"{', '.join(str(row + 1) for row in twice.index[:2])}: say in a mapping what tells "
-            "them apart: 'seed: COLUMN', 'run: COLUMN' or 'names: PATTERN'"
+            f"run '{one['run']}', seed {one['seed']} has round {one['round']:g} in "
+            f"{' and '.join(map(log.at, twice.index[:2]))}: say in a mapping what tells them "
+            "apart: 'seed: COLUMN', 'run: COLUMN' or 'names: PATTERN'"
         )
     ordered = log._replace(frame=log.frame.loc[rows.index])
     for name, formula in {**named.costs, **named.metrics}.items():
@@ -253,7 +270,13 @@ def _trace(log: Log, named: CurvesMapping, rows: pd.DataFrame, told: list[str]) 
         lost = bool(ends or own["lost"].any())
         found = own.loc[kept, [*costs, *metrics]]
         with error_context(f"{log.where}: run '{run}', seed {seed}"):
-            _check_values(found, costs[1:], metrics)
+            _check_values(log, named, found, costs[1:], metrics)
+        told += [
+            f"warning: run '{run}', seed {seed}: {name} stays at {found[name].iloc[1]:g} after its "
+            f"first record: write sum({named.costs[name]}) if rows hold what each adds"
+            for name in costs[1:]
+            if found[name].iloc[0] == 0 and _stays(found[name].iloc[1:])
+        ]
         values[int(str(seed))] = found.to_numpy(float)
         status.append("diverged" if lost else "ok")
         gaps += 0 if lost else len(own) - len(found)
@@ -291,7 +314,18 @@ def _records(costs: pd.DataFrame, metrics: pd.DataFrame) -> tuple[np.ndarray, bo
     return kept & (np.arange(len(there)) < end), bool(end < len(there))
 
 
-def _check_values(rows: pd.DataFrame, costs: Sequence[str], metrics: Sequence[str]) -> None:
+def _stays(spent: pd.Series) -> bool:
+    """Whether a cost is there from the first of several records on and never rises."""
+    return len(spent) > 1 and spent.name not in _ONCE and spent.iloc[0] > 0 and spent.nunique() == 1
+
+
+def _check_values(
+    log: Log,
+    named: CurvesMapping,
+    rows: pd.DataFrame,
+    costs: Sequence[str],
+    metrics: Sequence[str],
+) -> None:
     """FedatlasError for records that are none, or that cannot be what they are said to be."""
     if not len(rows):
         raise FedatlasError(f"no row has a value of all of {', '.join(metrics)}")
@@ -299,8 +333,12 @@ def _check_values(rows: pd.DataFrame, costs: Sequence[str], metrics: Sequence[st
         if len(fallen := rows[rows[name].diff() < 0]):
             raise FedatlasError(
                 f"{name} falls to {fallen[name].iloc[0]:g} at round {fallen['round'].iloc[0]:g}, "
-                "but costs are all that was spent so far: write sum(COLUMN) where rows hold what "
-                "each adds"
+                f"{_SPENT}: write sum({named.costs[name]}) where rows hold what each adds"
+            )
+        if _stays(rows[name]):
+            raise FedatlasError(
+                f"{name} is {rows[name].iloc[0]:g} in every row, {_SPENT}: write "
+                f"sum({named.costs[name]}), as rows seem to hold what each adds"
             )
     for name in metrics:
         outside = rows[name][~rows[name].between(0, 1)]
@@ -308,4 +346,12 @@ def _check_values(rows: pd.DataFrame, costs: Sequence[str], metrics: Sequence[st
             raise FedatlasError(
                 f"{name} is {outside.iloc[0]:g}, but lies between 0 and 1: write '{name}: COLUMN / "
                 "100' for percentages"
+            )
+        below = rows[name][rows[name] < -OPTIMUM_ACCURACY]
+        if name in LEVELS and name != "objective" and len(below):
+            column, at = _parts(log, named.metrics[name])[0], log.at(below.index[0])
+            raise FedatlasError(
+                f"{name}: column '{column}', {at}: '{named.metrics[name]}' is "
+                f"{below.iloc[0]:g}, but {name} is never negative"
+                f"{': f* is too large' if name == 'suboptimality' else ''}"
             )

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 import xarray as xr
 
-from fedatlas.errors import FedatlasError, first_line, similar
+from fedatlas.errors import FedatlasError, NotReadNowError, first_line, similar
 from fedatlas.schema.models import read_json, read_yaml
 
 #: Column with the name of the file, folder or run that a row is of.
@@ -40,6 +40,13 @@ class Log(NamedTuple):
         """Whether files, folders or runs have names."""
         return self.kind not in (_PANDAS, _XARRAY)
 
+    def at(self, row: int) -> str:
+        """Where a row of the frame stands: of CSV the line, as editors count them."""
+        names = self.frame[NAME].sort_index()
+        own = int((names.loc[:row] == names.loc[row]).sum())
+        of = f" of {names.loc[row]}" if names.nunique() > 1 else ""
+        return f"line {own + 1}{of}" if self.kind == FORMATS["csv"].title else f"row {own}{of}"
+
     def error(self, told: str) -> FedatlasError:
         """An error that names the source."""
         return FedatlasError(f"{self.where}: {told}")
@@ -48,11 +55,13 @@ class Log(NamedTuple):
 class _Format(NamedTuple):
     """matches: names of its files, of which a folder may hold some anywhere. read: one of these.
 
-    in_folder: whether the folder, not the file, has the name of a run.
+    holds: what is expected in them. in_folder: whether the folder, not the file, has the name of a
+    run.
     """
 
     title: str
     matches: str
+    holds: str
     read: Callable[[Path], pd.DataFrame]
     in_folder: bool = False
 
@@ -71,7 +80,7 @@ def _by_step(numbers: Iterable[tuple[str, Any, Any]]) -> pd.DataFrame:
 
 def _read_tensorboard(file: Path) -> pd.DataFrame:
     """All files of a folder, of which a run that was resumed has several; from its first one."""
-    files = sorted(file.parent.glob("*tfevents*"))
+    files = sorted(file.parent.glob("*tfevents*")) or [file]
     first = files if file == files[0] else ()
     return _by_step(one for each in first for one in _scalars(each.read_bytes()))
 
@@ -219,13 +228,15 @@ def _read_ioh(file: Path) -> pd.DataFrame:
 #: By the name that `--format` takes, in the order in which they are looked for: folders of some
 #: hold JSON, CSV and other files besides.
 FORMATS = {
-    "tensorboard": _Format("TensorBoard", "*tfevents*", _read_tensorboard, True),
-    "wandb": _Format("W&B", "*.wandb", _read_wandb),
-    "mlflow": _Format("MLflow", "meta.yaml", _read_mlflow),
-    "ioh": _Format("IOHprofiler", "IOHprofiler_*.json", _read_ioh),
-    "parquet": _Format("Parquet", "*.parquet", pd.read_parquet),
-    "csv": _Format("CSV", "*.[ct]sv", _read_csv),
-    "flower": _Format("Flower", "*.json", _read_flower),
+    "tensorboard": _Format(
+        "TensorBoard", "*tfevents*", "events with scalars", _read_tensorboard, True
+    ),
+    "wandb": _Format("W&B", "*.wandb", "the history of an offline run", _read_wandb),
+    "mlflow": _Format("MLflow", "meta.yaml", "a run_id, beside metrics/", _read_mlflow),
+    "ioh": _Format("IOHprofiler", "IOHprofiler_*.json", "scenarios with runs", _read_ioh),
+    "parquet": _Format("Parquet", "*.parquet", "a table", pd.read_parquet),
+    "csv": _Format("CSV", "*.[ct]sv", "a line of names, then lines of numbers", _read_csv),
+    "flower": _Format("Flower", "*.json", "metrics of a History or a Result", _read_flower),
 }
 
 
@@ -255,7 +266,8 @@ def read_log(
     own = FORMATS[min(kinds)]
     frames = [_frame(path, file, own) for path, (_, files) in found.items() for file in files]
     stem = re.sub(r"[^\w.-]+", "-", paths[0].resolve().name.partition(".")[0]) or "mine"
-    return _named(Log(where, own.title, stem, pd.concat(frames, ignore_index=True)))
+    frame = pd.concat(frames, ignore_index=True)
+    return _named(Log(where, own.title, stem, frame), f" of {own.title}: {own.holds} are expected")
 
 
 def _files(path: Path, asked: str) -> tuple[str, list[Path]]:
@@ -276,11 +288,13 @@ def _frame(path: Path, file: Path, own: _Format) -> pd.DataFrame:
     """A file's rows, with its name, or that of its folder, below the path."""
     try:
         frame = own.read(file)
-    except FedatlasError:
+    except NotReadNowError:
         raise
     except Exception as error:  # of any library, or of bytes that mean nothing
-        told = first_line(error)
-        raise FedatlasError(f"{file}: cannot be read as {own.title}: {told}") from None
+        told = first_line(error).removeprefix(f"{file}: ") if file.stat().st_size else "it is empty"
+        raise FedatlasError(
+            f"{file}: cannot be read as {own.title} ({own.matches}, {own.holds}): {told}"
+        ) from None
     if NAME not in frame:
         named = file.parent if own.in_folder else file.with_suffix("")
         below = named.relative_to(path) if path.is_dir() and named != path else Path(named.name)
@@ -288,8 +302,8 @@ def _frame(path: Path, file: Path, own: _Format) -> pd.DataFrame:
     return frame
 
 
-def _named(log: Log) -> Log:
+def _named(log: Log, expected: str = "") -> Log:
     """With a name where there is none; FedatlasError without a row."""
     if not len(log.frame):
-        raise FedatlasError(f"{log.where}: holds no rows")
+        raise log.error(f"holds no rows{expected}")
     return log if NAME in log.frame else log._replace(frame=log.frame.assign(**{NAME: "mine"}))
