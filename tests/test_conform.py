@@ -115,6 +115,7 @@ def test_a_share_of_entries_is_given_as_a_number_of_them():
     assert hyper_parameters(ef21, SimpleNamespace(dimension=5)).compressor["k"] == 2
 
 
+TOO_MANY = "{clients_per_round: 7, step_size: 0.1, compressor: {kind: top_k, k: 6}}"
 STEP = "def start(problem, x0, hyper):\n    return {'x': x0}\n\n\n"
 STEP += "def step(state, draws, problem, hyper):\n    "
 
@@ -129,7 +130,21 @@ STEP += "def step(state, draws, problem, hyper):\n    "
             r"line 6, .* round 0: IndexError: .*\n    return",
         ),
         ("return state['x']", "step of round 0 returns ndarray: return a mapping"),
-        ("return {'x': 'one'}", "in round 0, 'x' is str, which numpy cannot read"),
+        ("return {'x': 'one'}", "in round 0, 'x' is str, which is not compared"),
+        ("raise SystemExit(0)", "line 6, in step of round 0: SystemExit: 0"),
+        ("return {'x': problem.grad}", "no problem attribute 'grad'; similar: gradient.* value"),
+        ("return {'x': draws.batch}", "no draws attribute 'batch'; similar: batches"),
+        ("return {'x': draws.batches[7]}", r"no draws.batches\[7\]: its length is 1"),
+        ("return {'x': draws.coins[0]}", r"no draws.coins\[0\]: its length is 0"),
+        ("return {'x': draws.numbers['uniform']}", "of 'uniform'; there are none"),
+        ("return {'x': problem.samples[9]}", r"no problem.samples\[9\]: its length is 7"),
+        ("return {'x': problem.gradient(-1, state['x'])}", "no client -1: they are 0 to 6"),
+        ("return {'x': problem.gradient(0, state['x'], 99)}", "client 0 has the rows 0 to "),
+        ("return {'x': problem.gradient(0, 1j * state['x'])}", "x is complex: give 5 real numbers"),
+        ("return {'x': 1j * state['x']}", "'x' is ndarray, .* numbers are complex"),
+        ("return {'x_': state['x']}", "'x_', which ours does not have"),
+        ("return {}", "in round 0, the other side gives no 'x'"),
+        ("return {'x': None}", "in round 0, the other side gives no 'x'"),
         ("return {'x': 3.0}", r"in round 0, 'x' has the shape \(\), but ours has \(5,\)"),
         ("return {", "mine.py, line 6, as it is imported: SyntaxError"),
     ],
@@ -140,6 +155,64 @@ def test_what_the_file_raises_is_told_with_its_line_and_round(tmp_path, text, to
     error = conform("fedavg", file, "--tolerance", 1e9).exception
     assert isinstance(error, FedatlasError)
     assert re.search(told, str(error))
+
+
+#: What it returns is apart from what it goes on with.
+OUTSIDE = """
+
+def start(problem, x0, hyper):
+    return {"x": x0, "c": 0 * x0, "_own": begin(problem, x0, hyper)}
+
+
+def step(state, draws, problem, hyper):
+    own = move(state["_own"], draws, problem, hyper)
+    after = own | {"_own": own}
+    CHANGE
+    return after
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ('if draws.round > 1: after.pop("c")', "in round 2, 'c' is no longer given: return it in"),
+        ('if draws.round > 1: after["c"] = None', "in round 2, 'c' is no longer given"),
+        ('after = {"x": after["x"], "_own": own}', "in round 0, 'c' is no longer given"),
+        (
+            'after["x"] = after["x"] * (1 + 2e-8)',
+            "float32 may be off by as much: `--tolerance 1e-4`",
+        ),
+        ('after["x"] = np.nan * after["x"]', "in round 0, x is not finite: ours is"),
+        ('after["c"] = 1 + after["c"]', "x agrees so far: c may mean something else"),
+        ('after.pop("client_c") if draws.round < 2 else 0', r"client_c \(\S+; in 1 of them\)"),
+    ],
+)
+def test_what_is_returned_now_and_then_or_is_off_for_a_reason(tmp_path, change, told):
+    ((_, text),) = whole_files("conform").items()
+    text = text.replace("c + np.mean", "c + len(turns) / problem.clients * np.mean")
+    text = text.replace("def start", "def begin").replace("def step", "def move")
+    (tmp_path / "mine.py").write_text(text + OUTSIDE.replace("CHANGE", change), encoding="utf-8")
+    outcome = conform("scaffold", tmp_path / "mine.py", "--hyper", HYPER, "--rounds", 3)
+    assert re.search(told, f"{outcome.stdout}{outcome.exception}")
+    assert (outcome.exit_code == 0) == ("in 1 of" in told)
+
+
+def test_a_start_without_effect_is_no_deviation(tmp_path):
+    """DASHA from h_i = g_i = ∇f_i(x⁰), as the paper has it; ours is 0 until round 0."""
+    text = (CERTIFICATES / "dasha.py").read_text("utf-8")
+    slopes = "np.array([problem.gradient(i, x0) for i in range(problem.clients)])"
+    begun = text.replace("zeros(problem, x0)", slopes).replace(
+        "from _shared", f"{BESIDE}from _shared"
+    )
+    (tmp_path / "dasha.py").write_text(begun, encoding="utf-8")
+    outcome = conform("dasha", tmp_path / "dasha.py", "--rounds", 3)
+    assert outcome.exit_code == 0, outcome.stdout
+    assert "at the start, without effect: client_g, client_h" in outcome.stdout
+    wrong = begun.replace("g = h = np", "g = np")  # h_i of the start is read
+    wrong = wrong.replace(f'"client_h": {slopes}', '"client_h": 1 + zeros(problem, x0)')
+    (tmp_path / "dasha.py").write_text(wrong, encoding="utf-8")
+    outcome = conform("dasha", tmp_path / "dasha.py", "--rounds", 3)
+    assert outcome.exit_code == 1 and "before round 0, client_" in outcome.stdout
 
 
 def test_runs_of_experiments_conform(tmp_path):
@@ -174,6 +247,20 @@ def test_iterates_of_another_language_are_compared(tmp_path):
     assert outcome.exit_code == 1
     assert "in round 2, x is off by" in outcome.stdout
     assert "not given, and not compared: c, client_c" in outcome.stdout
+    assert "of another problem: repeat all options of its --export" in outcome.stdout
+    with np.load(made) as found:
+        number, readme = found["problem"], str(found["readme"])
+        good = {"x": found["ours/x"], "problem": float(number)}
+    assert "λ · ½ ‖x‖², λ = 0.1" in readme and "p_i = 1/N" in readme and "b_ij = ±1" in readme
+    np.savez(theirs, **good)
+    assert conform("scaffold", theirs, *asked).exit_code == 0
+    for other in ((), (*asked, "--seed", 1)):
+        told = f"'problem' is {float(number)}, but these options make problem "
+        assert told in str(conform("scaffold", theirs, *other, "--rounds", 4).exception)
+    np.savez(theirs, c=x)
+    assert "gives no 'x'" in str(conform("scaffold", theirs, *asked).exception)
+    theirs.write_text("x, 1", encoding="utf-8")
+    assert "x.npz: is no .npz, a zip" in str(conform("scaffold", theirs, *asked).exception)
     np.savez(theirs, x=x[:3])
     told = "'x' has 3 iterates, but the start and 4 rounds are 5: record them all, the start first"
     assert told in str(conform("scaffold", theirs, *asked).exception)
@@ -184,6 +271,7 @@ def test_iterates_of_another_language_are_compared(tmp_path):
     [
         ("choco_sgd", "star"),
         ("sgp", "exponential"),
+        ("sgp", "{kind: exponential, weights: sent}"),
         (
             "dp_gradient_tracking",
             "{states: &ring {kind: ring, weights: metropolis}, trackers: *ring}",
@@ -203,11 +291,22 @@ def test_composite_methods_have_an_l1_term():
     ("arguments", "told"),
     [
         (("scaffold",), "or --export FILE.npz"),
-        (("scafold", "x.py"), "unknown algorithm 'scafold'; similar: scaffold"),
+        (("scafold", "x.py"), "unknown method 'scafold'; similar: scaffold"),
+        (("SCAFFOLD", "x.py"), "unknown method 'SCAFFOLD'; similar: scaffold"),
+        (("gradient_tracking", "x.py"), "described so: dp_gradient_tracking, gt_sarah; `conform`"),
+        (("scaffold", "x.npz"), "x.npz: there is no such file"),
+        (("scaffold", "x.py", "--graph", "star"), "--graph star: scaffold has a server"),
+        (("sgp", "x.py", "--graph", "{states: {kind: star}}"), "one of received, sent, metropolis"),
+        (
+            ("scaffold", "x.py", "--objective", "{name: cross_entropy, model: linear}"),
+            "--objective: key 'name', value 'cross_entropy'",
+        ),
+        (("ef21", "x.py", "--hyper", TOO_MANY), "'k', value 6: rows have 5 entries"),
+        (("demo-nosuch/x/y", "x.py"), "'demo-nosuch'; similar: demo-"),
         (("scaffold", "x.py", "--hyper", "K: ["), "--hyper: cannot be read as YAML"),
         (("scaffold", "x.py", "--hyper", "4"), "--hyper: '4' is no mapping"),
         (("scaffold", "x.py", "--hyper", "{steps: 4}"), "unknown key 'steps'"),
-        (("scaffold", "x.py", "--hyper", HYPER), "x.py: is no Python file"),
+        (("scaffold", "x.py", "--hyper", HYPER), "x.py: there is no such file"),
         (("scaffold", CERTIFICATES / "_shared.py", "--hyper", HYPER), "defines no 'start'"),
         (("demo-fedpage/scafold", "x.py"), "there is no run 'demo-fedpage/scafold'"),
         (("demo-fedpage", "x.py"), "no run 'demo-fedpage'; there are demo-fedpage/fedpage/global_"),
@@ -220,4 +319,4 @@ def test_composite_methods_have_an_l1_term():
 def test_mistakes_are_clear_errors(arguments, told):
     error = conform(*arguments).exception
     assert isinstance(error, FedatlasError)
-    assert told in str(error)
+    assert told in str(error) and "-*" not in str(error)

@@ -66,8 +66,10 @@ _SHORTAGES = (
 
 
 def similar(name: str, known: Iterable[str]) -> str:
-    """ "; similar: …", of the known names that are most like an unknown one; empty if none is."""
-    close = difflib.get_close_matches(name, known, n=5, cutoff=0.5)
+    """ "; similar: …", of known names most like an unknown one, in any case; empty if none is."""
+    by_case = {each.casefold(): each for each in known}
+    close = difflib.get_close_matches(name.casefold(), by_case, n=5, cutoff=0.5)
+    close = [by_case[each] for each in close]
     return f"; similar: {', '.join(close)}" if close else ""
 
 

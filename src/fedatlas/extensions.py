@@ -115,7 +115,7 @@ def import_extension(name: str) -> ModuleType:
         raise
     except SyntaxError as error:
         raise FedatlasError(format_syntax_error(error)) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise FedatlasError(describe_place(error) or f"{name}: {_in_short(error)}") from error
 
 

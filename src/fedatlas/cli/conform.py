@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedatlas.cli.options import Configuration
-from fedatlas.errors import FedatlasError, first_line
+from fedatlas.errors import FedatlasError, first_line, similar
 from fedatlas.plain_text import say
 
 if TYPE_CHECKING:
+    from fedatlas.federations.algorithm import Algorithm
     from fedatlas.schema.runs import RunSpec
 
 #: How many rounds are compared unless told, and on which objective.
@@ -43,8 +44,9 @@ def conform(
     rows: Annotated[int, typer.Option(min=1, help="Of all clients, who differ.")] = 60,
     features: Annotated[int, typer.Option(min=1, help="The dimension d.")] = 5,
     graph: Annotated[
-        str, typer.Option(help="Of methods on graphs: a kind, or YAML as `graphs` of experiments.")
-    ] = "ring",
+        str | None,
+        typer.Option(help="Of methods on graphs: a kind (ring), or YAML of one or of `graphs`."),
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Of all that is drawn; 0, or the run's first.")
     ] = None,
@@ -126,25 +128,22 @@ def _declared(name: str, config: Path, results: Path) -> "Iterator[tuple[RunSpec
 @contextmanager
 def _made(
     method: str, hyper: str | None, objective: str | None, shape: tuple[int, int, int],
-    graph: str, seed: int, rounds: int,
+    graph: str | None, seed: int, rounds: int,
 ) -> "Iterator[tuple[RunSpec, Path]]":  # fmt: skip
     """A problem of normal rows, shared out unequally; shape: clients, rows and features."""
     import numpy as np
 
-    from fedatlas.algorithms import algorithm_class
     from fedatlas.cli.suite import declared_suite
     from fedatlas.notebook import planned, share_out
+    from fedatlas.schema.objectives import LinearObjective
 
     clients, rows, features = shape
     if rows < clients:
         raise FedatlasError(f"--rows {rows}: {clients} clients need a row each: give more of them")
-    asked = algorithm_class(method)
+    asked = _asked(method)
     kind = asked.federation
-    if not kind.mean_of_clients or kind.min_max:
-        raise FedatlasError(
-            f"{method}: `conform` compares methods around a server and on graphs that minimise; "
-            f"this one has {kind.holders}"
-        )
+    if graph is not None and not kind.on_graphs:
+        raise FedatlasError(f"--graph {graph}: {method} has a server: remove it")
     random, fewest = np.random.default_rng(seed), max(1, min(3, rows // clients))
     made = random.normal(size=(rows, features)), random.choice([-1.0, 1.0], size=rows)
     suite, some = declared_suite(), {"clients": clients, "batch": 2, "samples": fewest}
@@ -161,10 +160,15 @@ def _made(
         run |= {"hyper_parameters": _mapping("--hyper", hyper), "grid": {}}
     if kind.on_graphs:
         known = suite.every_method.get(method)
-        run["graphs"] = _graphs(graph, trackers=known is not None and known.trackers)
+        run["graphs"] = _graphs(graph or "ring", trackers=known is not None and known.trackers)
     if asked.asynchronous:  # who answers when follows from a network
         run["network"] = {"seconds_per_gradient": 0.01, "latency": 0.02, "spread": 0.4}
     chosen = _mapping("--objective", objective or _OBJECTIVE)
+    if chosen.get("name") not in (names := LinearObjective.names()):
+        raise FedatlasError(
+            f"--objective: key 'name', value '{chosen.get('name')}': `conform` takes linear models "
+            f"with a loss of fedatlas: one of {', '.join(names)}"
+        )
     if objective is None and asked.composite:
         chosen["nonsmooth"] = {"name": "l1", "weight": 0.05}
     sizes = {"assignment": "power_law_sizes", "exponent": 0.7, "minimum": fewest}
@@ -179,10 +183,40 @@ def _made(
         yield spec, Path(folder)
 
 
+def _asked(name: str) -> "type[Algorithm]":
+    """The method; FedatlasError names those that are called or described alike."""
+    from fedatlas.algorithms import algorithm_class, algorithm_names
+
+    def is_taken(own: "type[Algorithm]") -> bool:
+        return own.federation.mean_of_clients and not own.federation.min_max
+
+    def words(text: str) -> str:
+        return " ".join(re.split(r"[\s_-]+", text.casefold()))
+
+    if ":" in name or name in algorithm_names():
+        if is_taken(found := algorithm_class(name)):
+            return found
+        raise FedatlasError(
+            f"{name}: `conform` compares methods around a server and on graphs that minimise; "
+            f"this one has {found.federation.holders}"
+        )
+    known = {each: own for each in algorithm_names() if is_taken(own := algorithm_class(each))}
+    told = [
+        each for each, own in known.items() if words(name) in words(f"{own.title} {own.__doc__}")
+    ]
+    described = f"; described so: {', '.join(told)}" if told else ""
+    raise FedatlasError(
+        f"unknown method '{name}'{similar(name, known)}{described}; `conform` takes "
+        f"{', '.join(known)}"
+    )
+
+
 def _graphs(stated: str, *, trackers: bool) -> dict[str, Any]:
     """As experiments state them; of a kind alone both graphs, with weights that suit it."""
-    if stated.lstrip().startswith("{"):
-        return _mapping("--graph", stated)
-    undirected = stated in ("ring", "star", "complete")
-    own = {"kind": stated, "weights": "metropolis" if undirected else "sent"}
+    own = {"kind": stated}
+    if stated.lstrip().startswith("{") and "kind" not in (own := _mapping("--graph", stated)):
+        return own
+    undirected = own["kind"] in ("ring", "star", "complete")
+    if own["kind"] != "edges":
+        own = {"weights": "metropolis" if undirected else "sent", **own}
     return {"states": own, "trackers": own} if trackers else {"states": own}

@@ -116,13 +116,13 @@ def run_named(name: str, config: Path) -> RunSpec:
 def _declared(experiment: str, config: Path) -> Any:
     """The experiment as its file declares it; FedatlasError names similar ones."""
     from fedatlas.plan.build import heads_in
-    from fedatlas.schema.experiment_files import read_experiments
+    from fedatlas.schema.experiment_files import names_in, read_experiments
 
     folders = (folder / "experiments" for folder in (config, *projects()))
     experiments = read_experiments(*folders, names=[experiment])
     if experiment not in experiments:
-        known = [head.name for head in heads_in(config, *projects())]
-        raise FedatlasError(f"there is no experiment '{experiment}'{similar(experiment, known)}")
+        told = similar(experiment, names_in(heads_in(config, *projects())))
+        raise FedatlasError(f"there is no experiment '{experiment}'{told}")
     return experiments[experiment]
 
 

@@ -7,12 +7,13 @@ import numpy as np
 from pydantic import Field, PositiveInt, model_validator
 
 from fedatlas.compressors import Compressor, bits_of_number
+from fedatlas.errors import FedatlasError
 
 
 class Sparsifier(Compressor):
     """Compressors that send k entries of d, and where these stand.
 
-    k: how many, all where d is smaller; or share: k = share · d, rounded, one at least.
+    k: how many, d at most; or share: k = share · d, rounded, one at least.
 
     An entry takes the bits that it is stored in. Places take ⌈log2 d⌉ bits each, or d bits together
     where that is less, a bit for every entry; none with k = d.
@@ -32,7 +33,12 @@ class Sparsifier(Compressor):
         if self.share is not None:
             return max(1, round(self.share * dimension))
         assert self.k is not None
-        return min(self.k, dimension)
+        if self.k > dimension:
+            raise FedatlasError(
+                f"compressor: key 'k', value {self.k}: rows have {dimension} entries: state "
+                "as many at most, or a 'share' of them"
+            )
+        return self.k
 
     def largest(self, rows: Any, scores: Any) -> tuple[Any, int]:
         """The rows with the k entries of the highest scores, zeros elsewhere; bits of a row."""

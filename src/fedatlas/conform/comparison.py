@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, NamedTuple
+from zipfile import is_zipfile
 
 import numpy as np
 
@@ -17,6 +19,8 @@ from fedatlas.errors import FedatlasError, first_line
 from fedatlas.extensions import relative_path
 
 _SHOWN = 4
+#: What suits float32, as a tolerance.
+_SINGLE = 1e-4
 
 
 class Theirs:
@@ -43,7 +47,7 @@ class Theirs:
         file = Path(getattr(self._code, "__file__", name))
         try:
             found = getattr(self._code, name)(*given)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # who exits has not conformed
             raise _raised(file, f"in {name}{when}", error) from error
         if not isinstance(found, Mapping):
             raise FedatlasError(
@@ -78,14 +82,15 @@ class Recorded:
 
 def load_code(file: Path) -> Any:
     """A Python file with `start` and `step`, as a module; FedatlasError names what it lacks."""
+    _check_there(file)
     spec = spec_from_file_location(f"theirs_{file.stem}", file)
-    if spec is None or spec.loader is None or not file.is_file():
+    if spec is None or spec.loader is None:
         raise FedatlasError(f"{file}: is no Python file; give one that defines start and step")
     module = module_from_spec(spec)
     sys.path.insert(0, str(file.parent.absolute()))  # it may import what lies beside it
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _raised(file, "as it is imported", error) from error
     finally:
         sys.path.pop(0)
@@ -98,7 +103,7 @@ def load_code(file: Path) -> Any:
     return module
 
 
-def _raised(file: Path, when: str, error: Exception) -> FedatlasError:
+def _raised(file: Path, when: str, error: BaseException) -> FedatlasError:
     """What another implementation raised, at the last line that lies in its folder."""
     found = file, getattr(error, "lineno", None), getattr(error, "text", None)  # of a SyntaxError
     for frame in traceback.extract_tb(error.__traceback__):
@@ -131,8 +136,9 @@ class Deviation(NamedTuple):
                  for own in (self.ours, self.theirs)]  # fmt: skip
         more = ", …" if np.size(self.ours) > _SHOWN else ""
         unit = " of its norm" if np.any(self.ours) else ""
+        told = f"off by {self.size:.2g}{unit}" if np.isfinite(self.size) else "not finite"
         return (
-            f"{_when(self.round)}, {self.quantity}{whose} is off by {self.size:.2g}{unit}: ours is "
+            f"{_when(self.round)}, {self.quantity}{whose} is {told}: ours is "
             f"({first[0]}{more}), theirs ({first[1]}{more})"
         )
 
@@ -143,19 +149,30 @@ class Comparison:
 
     rounds: how many were played. first: what deviates in the first round in which anything does,
         those of single clients first, then by size; empty where all conforms.
-    largest: by quantity, the largest deviation. missing: quantities of ours that they do not give.
+    largest: by quantity, the largest deviation. compared: by quantity, in how many rounds. missing:
+        quantities of ours that they do not give. begun: those that differ before round 0, while
+        all agrees after it. advice: what else may be the cause, of iterates.
     """
 
     tolerance: float
     rounds: int = 0
     first: list[Deviation] = field(default_factory=list)
     largest: dict[str, float] = field(default_factory=dict)
+    compared: Counter[str] = field(default_factory=Counter)
     missing: tuple[str, ...] = ()
+    begun: tuple[str, ...] = ()
+    advice: str = ""
 
     def __str__(self) -> str:
-        compared = ", ".join(f"{name} ({size:.2g})" for name, size in self.largest.items())
-        many = f"{self.rounds} round{'s' * (self.rounds != 1)}"
-        lines = [f"compared in {many}, with the largest deviations: {compared}"]
+        compared = ", ".join(
+            f"{name} ({size:.2g}{self._in_some(name)})" for name, size in self.largest.items()
+        )
+        many = (
+            f"in {self.rounds} round{'s' * (self.rounds != 1)}" if self.rounds else "at the start"
+        )
+        lines = [f"compared {many}, with the largest deviations: {compared}"]
+        if self.begun:
+            lines.append(f"other than ours at the start, without effect: {', '.join(self.begun)}")
         if self.missing:
             lines.append(f"not given, and not compared: {', '.join(self.missing)}")
         if not self.first:
@@ -168,7 +185,24 @@ class Comparison:
         clients = {each.client for each in self.first if each.client is not None}
         who = f" (clients off: {', '.join(map(str, sorted(clients)))})" if clients else ""
         told = f"does not conform within {self.tolerance:g}: {self.first[0]}{who}"
-        return "\n".join([told, *others, *lines])
+        return "\n".join([told, *others, *lines, *self._advised()])
+
+    def _in_some(self, name: str) -> str:
+        many = self.compared[name]
+        return "" if many == self.rounds else f"; in {many} of them" if many else "; at the start"
+
+    def _advised(self) -> Iterator[str]:
+        """What may be the cause, where it is no fault of the other side's."""
+        off = {each.quantity: each.size for each in self.first}
+        if max(off.values()) < _SINGLE:
+            yield "float32 may be off by as much: `--tolerance 1e-4` allows it"
+        if self.first[0].round <= 0 and self.largest["x"] <= self.tolerance:
+            yield (
+                f"x agrees so far: {', '.join(off)} may mean something else in your source, or "
+                "have another index; what you do not return is not compared"
+            )
+        if self.advice:
+            yield self.advice
 
 
 def compare(ours: Ours, code: Any, rounds: int, tolerance: float) -> Comparison:
@@ -177,28 +211,41 @@ def compare(ours: Ours, code: Any, rounds: int, tolerance: float) -> Comparison:
     code: see `Theirs`; or a file, of Python or of iterates (.npz).
     """
     theirs: Theirs | Recorded
+    found, scales, had = Comparison(tolerance), dict[str, float](), dict[str, None]()
     if isinstance(code, Path) and code.suffix == ".npz":
-        theirs = Recorded(_load(code), rounds)
+        iterates = _load(code)
+        found.advice = _check_problem(code, iterates.pop("problem", None), ours)
+        theirs = Recorded(iterates, rounds)
     else:
         theirs = Theirs(load_code(code) if isinstance(code, Path) else code, ours)
-    found, scales, had = Comparison(tolerance), dict[str, float](), dict[str, None]()
-    for number, (draws, _, mine) in enumerate(ours.play(rounds)):
-        given, off = theirs.after(draws), []
-        _check_names(given, mine)
+    seen: set[str] = set()
+    start: list[Deviation] = []
+    for number, (draws, _, mine) in enumerate(ours.play(rounds), -1):
+        off, worst = list[Deviation](), dict[str, float]()
+        given = {name: own for name, own in theirs.after(draws).items() if own is not None}
+        _check_names(given, mine, seen, number)
+        seen |= given.keys()
         had |= {name: None for name, own in mine.items() if own is not None}
         for name, value in given.items():
-            own = mine[name]
-            if own is None or value is None:  # one side has nothing there yet
+            if (own := mine[name]) is None:  # ours has nothing there yet
                 continue
-            other = _as_numbers(name, value, own.shape, number - 1)
-            each = _deviations(number - 1, name, own, other, scales)
-            worst = max(each, key=lambda one: (np.isnan(one.size), one.size))
-            found.largest[name] = max(worst.size, found.largest.get(name, 0.0))
+            other = _as_numbers(name, value, own.shape, number)
+            each = _deviations(number, name, own, other, scales)
+            worst[name] = max((one.size for one in each), key=lambda size: (np.isnan(size), size))
             off += [one for one in each if not one.size <= tolerance]
-        found.rounds = number
+        found.rounds = number + 1
+        found.compared.update(worst.keys() if number >= 0 else ())
+        begun = {each.quantity: None for each in start}
+        if begun and not off and begun.keys() <= worst.keys():  # ours sets them in round 0
+            found.begun, start = tuple(begun), []
+            found.largest |= {name: worst[name] for name in begun}
+        for name, size in worst.items():
+            found.largest[name] = max(size, found.largest.get(name, 0.0))
         found.missing = tuple(name for name in had if name not in found.largest)
-        if off:
-            found.first = sorted(off, key=lambda one: (one.client is None, -one.size))
+        if number < 0 and all(each.quantity != "x" for each in off):
+            start = off  # what comes of them, round 0 shows
+        elif start or off:
+            found.first = sorted(start or off, key=lambda one: (one.client is None, -one.size))
             return found
     return found
 
@@ -206,10 +253,13 @@ def compare(ours: Ours, code: Any, rounds: int, tolerance: float) -> Comparison:
 def _as_numbers(name: str, value: Any, shape: tuple[int, ...], number: int) -> np.ndarray:
     when = f"{_when(number)}, '{name}'"
     try:
-        found = np.asarray(value, dtype=np.float64)
+        found = np.asarray(value)
+        if np.iscomplexobj(found):
+            raise TypeError("numbers are complex: return real ones")
+        found = found.astype(np.float64)
     except (TypeError, ValueError, RuntimeError) as error:
         raise FedatlasError(
-            f"{when} is {type(value).__name__}, which numpy cannot read: {first_line(error)}"
+            f"{when} is {type(value).__name__}, which is not compared: {first_line(error)}"
         ) from error
     if found.shape != shape:
         raise FedatlasError(f"{when} has the shape {found.shape}, but ours has {shape}")
@@ -220,14 +270,22 @@ def _when(number: int) -> str:
     return "before round 0" if number < 0 else f"in round {number}"
 
 
-def _check_names(given: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
+def _check_names(
+    given: Mapping[str, Any], ours: Mapping[str, Any], seen: set[str], number: int
+) -> None:
     unknown = [name for name in given if name not in ours]
-    if unknown or not given:
-        told = f"'{unknown[0]}', which ours does not have" if unknown else "no quantity"
+    if unknown or "x" not in given:
+        told = f"'{unknown[0]}', which ours does not have" if unknown else "no 'x'"
         raise FedatlasError(
-            f"the other side gives {told}: name quantities as the fields of our state, "
-            f"{', '.join(ours)}; begin the names of others with _"
+            f"{_when(number)}, the other side gives {told}: name quantities as the fields of our "
+            f"state, {', '.join(ours)}, x always; begin the names of others with _"
         )
+    for name in sorted(seen - given.keys()):
+        if ours[name] is not None:
+            raise FedatlasError(
+                f"{_when(number)}, '{name}' is no longer given: return it in every round, so that "
+                "it is compared in all of them, or never"
+            )
 
 
 def _deviations(
@@ -239,18 +297,42 @@ def _deviations(
     norms = np.linalg.norm(ours, axis=1) if rows else np.linalg.norm(np.ravel(ours))
     scales[name] = max(scales.get(name, 0.0), float(np.max(norms, initial=0.0)))
     scale = scales[name] or 1.0
-    return [
-        Deviation(
-            number, name, client if rows else None,
-            float(np.linalg.norm(np.ravel(other - mine))) / scale, mine, other,
-        )
-        for client, (mine, other) in enumerate(pairs)
-    ]  # fmt: skip
+    with np.errstate(invalid="ignore", over="ignore"):  # of what is not finite
+        return [
+            Deviation(
+                number, name, client if rows else None,
+                float(np.linalg.norm(np.ravel(other - mine))) / scale, mine, other,
+            )
+            for client, (mine, other) in enumerate(pairs)
+        ]  # fmt: skip
+
+
+def _check_there(file: Path) -> None:
+    if not file.is_file():
+        raise FedatlasError(f"{file}: there is no such file: name that of your implementation")
 
 
 def _load(file: Path) -> dict[str, np.ndarray]:
+    _check_there(file)
+    if not is_zipfile(file):
+        raise FedatlasError(f"{file}: is no .npz, a zip of arrays: write it as numpy.savez does")
     try:
         with np.load(file) as found:
             return {name: found[name] for name in found.files}
-    except (OSError, ValueError) as error:
+    except Exception as error:  # damage can make zipfile and numpy raise anything
         raise FedatlasError(f"{file}: cannot be read as .npz: {first_line(error)}") from error
+
+
+def _check_problem(file: Path, stated: np.ndarray | None, ours: Ours) -> str:
+    """Advice where iterates do not say what they are of; FedatlasError if it is another problem."""
+    if stated is None:
+        return (
+            "iterates may be of another problem: repeat all options of its --export; where they "
+            "hold its number `problem`, too, this is checked"
+        )
+    if not np.array_equal(np.ravel(stated), [ours.number]):
+        raise FedatlasError(
+            f"{file}: 'problem' is {stated}, but these options make problem {ours.number}: repeat "
+            "all options of the --export that iterates are of, such as --hyper and --seed"
+        )
+    return ""

@@ -43,6 +43,7 @@ def explained(ours: Ours, name: str, rounds: int) -> str:
     if ours.problem.states is not None:
         parts.append("\n".join(_graph(ours)))
     start, *played = ours.play(rounds)
+    parts.append(_filled(f"Objective, as problem has it: {ours.problem.formula}.", ""))
     parts.append("\n".join(_state(ours, start, played)))
     parts.append("\n".join(_hyper_parameters(ours)))
     seen: set[Any] = set()
@@ -76,13 +77,22 @@ def _state(ours: Ours, start: Played, played: list[Played]) -> Iterator[str]:
     """Fields with their shapes, and what the docstrings of its classes say."""
     who = type(ours.method).federation.holders
     sizes = f"here of {ours.problem.clients} {who} and d = {ours.problem.dimension}"
-    yield f"State, {sizes}; start and step return some of it, or all:"
+    yield f"State, {sizes}; start and step return x, and what you like of the rest:"
     for name, first in start.quantities.items():
         shapes = [own.shape for each in played if (own := each.quantities[name]) is not None]
         shape = (shapes[0] or "a number") if shapes else "none in these rounds"
-        yield f"  {name}: {shape}{', none at the start' * (first is None and bool(shapes))}"
+        yield f"  {name}: {shape}{f', {_begun(first, ours.x0)} at the start' * bool(shapes)}"
     for cls in _classes(start.state):
         yield indent(cleandoc(cls.__doc__ or ""), "    ")
+
+
+def _begun(first: np.ndarray | None, x0: np.ndarray) -> str:
+    """The value of a quantity before round 0, in a word."""
+    if first is None:
+        return "none"
+    if first.shape[-x0.ndim :] == x0.shape and (first == x0).all():
+        return "x0" if first.shape == x0.shape else "x0 in every row"
+    return f"{first.flat[0]:g}" if (first == first.flat[0]).all() else "drawn, or of the data,"
 
 
 def _classes(state: Any) -> Iterator[type]:
@@ -110,6 +120,7 @@ def _hyper_parameters(ours: Ours) -> Iterator[str]:
 def _yaml(value: Any) -> str:
     if value is None:
         return "None"
+    value = dict(value) if isinstance(value, dict) else value  # of subclasses yaml knows nothing
     plain: str = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10**6)
     return plain.removesuffix("\n").removesuffix("\n...")
 

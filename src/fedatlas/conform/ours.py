@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -32,9 +33,64 @@ from fedatlas.training.states import leaves, state_arrays
 #: Numbers of numpy's generator, as draws name them; others keep their names.
 _LAWS = {"random": "uniform", "standard_normal": "normal"}
 
+#: What the arrays of an exported file are, beside the objective's formula.
+_README = """Rows offsets[i] to offsets[i + 1] − 1 of features and labels are client i's, from 0.
+r/… was drawn in round r: r/clients, who takes part; r/batchJ/clients (S,) and r/batchJ/rows
+(S, K, b), rows of each client's each step, numbered within the client, from 0, −1 where there is
+none: row n of client i is features[offsets[i] + n]. ours/… are our quantities, the start first.
+Iterates that hold `problem`, the number of this file, are compared with this problem alone."""
+
+
+def _unknown(what: str, name: object, known: Iterable[str]) -> str:
+    there = [*known]
+    told = similar(str(name), there)
+    return f"there is no {what} '{name}'{told}; there are {', '.join(there) or 'none'}"
+
+
+class _Named:
+    """What the other side is given; asked for an attribute that it lacks, it names those it has."""
+
+    what: ClassVar[str]
+
+    def __getattr__(self, name: str) -> Any:
+        known = (own for own in dir(self) if not own.startswith("_"))
+        raise AttributeError(_unknown(f"{type(self).what} attribute", name, known))
+
+
+class UnknownKeyError(KeyError):
+    """A KeyError that says what there is."""
+
+    __str__ = Exception.__str__
+
+
+class _Known(dict[str, Any]):
+    """A mapping with a name; asked for a key that it lacks, it names those it has."""
+
+    def __init__(self, name: str, given: Any = ()) -> None:
+        super().__init__(given)
+        self.name = name
+
+    def __missing__(self, key: str) -> Any:
+        raise UnknownKeyError(_unknown(f"{self.name} of", key, self))
+
+
+class _Listed(list[Any]):
+    """A list with a name; asked for a place that it lacks, it says how long it is."""
+
+    def __init__(self, name: str, given: Iterable[Any] = ()) -> None:
+        super().__init__(given)
+        self.name = name
+
+    def __getitem__(self, place: Any) -> Any:
+        try:
+            return super().__getitem__(place)
+        except IndexError:
+            told = f"there is no {self.name}[{place}]: its length is {len(self)}"
+            raise IndexError(told) from None
+
 
 @dataclass
-class Draws:
+class Draws(_Named):
     """What our method drew in one round, in the order in which it drew.
 
     round: from 0. clients: who take part, (S,), ascending; all where the method chooses nobody.
@@ -48,13 +104,17 @@ class Draws:
         compressors round by.
     """
 
+    what: ClassVar[str] = "draws"
+
     round: int
     clients: np.ndarray
     staleness: np.ndarray = field(default_factory=lambda: np.empty(0, int))
-    batches: list[list[tuple[int, list[np.ndarray]]]] = field(default_factory=list)
-    coins: list[bool] = field(default_factory=list)
+    batches: list[list[tuple[int, list[np.ndarray]]]] = field(
+        default_factory=lambda: _Listed("draws.batches")
+    )
+    coins: list[bool] = field(default_factory=lambda: _Listed("draws.coins"))
     chances: list[float] = field(default_factory=list)
-    numbers: dict[str, list[np.ndarray]] = field(default_factory=dict)
+    numbers: dict[str, list[np.ndarray]] = field(default_factory=lambda: _Known("draws.numbers"))
 
     def arrays(self) -> Iterator[tuple[str, np.ndarray]]:
         """The same as arrays: rows (S, K, b) of a batch, −1 where there is none."""
@@ -75,18 +135,21 @@ class Draws:
 
     def add(self, law: str, drawn: Any) -> Any:
         """Write numbers down, and hand them on."""
-        self.numbers.setdefault(law, []).append(np.array(drawn))
+        place = _Listed(f"draws.numbers['{law}']")
+        self.numbers.setdefault(law, place).append(np.array(drawn))
         return drawn
 
 
 @dataclass(frozen=True)
-class PlainProblem:
+class PlainProblem(_Named):
     """f(x) = Σ_i p_i f_i(x) for the other side, in numpy.
 
     samples: of each client, features (M_i, d) and labels (M_i,). weights: p, (N,). f_i is the mean
     loss of its margins A_i x, and the regulariser. states, trackers: of agents, the weights of
     their graphs, (N, N): entry [i, j] > 0 says that i receives what j sends.
     """
+
+    what: ClassVar[str] = "problem"
 
     samples: list[tuple[np.ndarray, np.ndarray]]
     objective: LinearObjective
@@ -109,6 +172,25 @@ class PlainProblem:
         """d."""
         return int(self.samples[0][0].shape[1])
 
+    @property
+    def formula(self) -> str:
+        """f, in words: loss, regulariser and weights."""
+        own, loss = self.objective, self.objective.loss
+        shares = {"equal": "p_i = 1/N", "size": "p_i = M_i/M"}
+        p = shares.get(str(own.client_weights), "p as the objective's client_weights")
+        penalty = f" + λ · {own.regulariser.formula}, λ = {own.weight:g}" if own.weight else ""
+        curve = getattr(loss, "formula", own.name)  # a loss of a user's has none
+        told = (
+            f"f(x) = Σ_i p_i f_i(x), {p}; f_i(x) = 1/M_i Σ_j ℓ(a_ijᵀx, b_ij){penalty}, over all "
+            f"M_i samples of client i, in a batch the mean over its rows; ℓ(z, y) = {curve}"
+        )
+        if loss.labels == "signs":
+            told += ", labels b_ij = ±1"
+        if (beside := own.nonsmooth) is not None:
+            values = (f"{key} {own:g}" for key, own in beside.model_dump(exclude={"name"}).items())
+            told += f"; beside f {beside.formula}, {', '.join(values)}"
+        return told
+
     def gradient(self, client: int, x: np.ndarray, rows: Any = None) -> np.ndarray:
         """∇f_i over these of the client's rows, over all by default, (d,)."""
         found: np.ndarray = self.sample_gradients(client, x, rows).mean(0)
@@ -116,20 +198,20 @@ class PlainProblem:
 
     def sample_gradients(self, client: int, x: np.ndarray, rows: Any = None) -> np.ndarray:
         """The gradient of each of these samples' loss, without the regulariser, (rows, d)."""
-        features, labels = self._of(client, rows)
-        margins = features @ np.asarray(x, dtype=np.float64)
+        (features, labels), x = self._of(client, rows), self._point(x)
+        margins = features @ x
         return _by_torch(torch_slope, self.objective.loss, margins, labels)[:, None] * features
 
     def penalty_gradient(self, x: np.ndarray) -> np.ndarray:
         """The gradient of the regulariser, (d,)."""
-        kind, x = self.objective.regulariser, np.asarray(x, dtype=np.float64)
+        kind, x = self.objective.regulariser, self._point(x)
         return self.objective.regularisation_weight * _by_torch(torch_penalty_gradient, kind, x)
 
     def client_value(self, client: int, x: np.ndarray) -> float:
         """f_i(x)."""
-        features, labels = self._of(client, None)
+        (features, labels), x = self._of(client, None), self._point(x)
         loss = _by_torch(torch_loss, self.objective.loss, features @ x, labels).mean()
-        penalty = _by_torch(torch_penalty, self.objective.regulariser, np.asarray(x))
+        penalty = _by_torch(torch_penalty, self.objective.regulariser, x)
         return float(loss + self.objective.regularisation_weight * penalty)
 
     def value(self, x: np.ndarray) -> float:
@@ -137,8 +219,23 @@ class PlainProblem:
         return float(self.weights @ [self.client_value(own, x) for own in range(self.clients)])
 
     def _of(self, client: int, rows: Any) -> tuple[np.ndarray, np.ndarray]:
+        if client not in range(self.clients):
+            raise IndexError(f"there is no client {client}: they are 0 to {self.clients - 1}")
         features, labels = self.samples[client]
-        return (features, labels) if rows is None else (features[rows], labels[rows])
+        try:
+            return (features, labels) if rows is None else (features[rows], labels[rows])
+        except IndexError as error:
+            told = f"client {client} has the rows 0 to {len(labels) - 1}: {error}"
+            raise IndexError(told) from None
+
+    def _point(self, x: Any) -> np.ndarray:
+        found = np.asarray(x)
+        if found.shape != (self.dimension,) or np.iscomplexobj(found):
+            kind = "complex" if np.iscomplexobj(found) else f"of the shape {found.shape}"
+            raise ValueError(
+                f"x is {kind}: give {self.dimension} real numbers, ({self.dimension},)"
+            )
+        return found.astype(np.float64, copy=False)
 
 
 def _by_torch(function: Callable[..., Any], kind: Any, *arrays: np.ndarray) -> np.ndarray:
@@ -155,7 +252,8 @@ def plain_problem(
     features, sizes = data.samples.features, np.diff(data.offsets)
     dense = features if isinstance(features, np.ndarray) else features.toarray()
     both = np.array(dense), np.array(data.samples.label)  # ours stay as they are
-    samples = list(zip(*(np.split(each, data.offsets[1:-1]) for each in both), strict=True))
+    parts = zip(*(np.split(each, data.offsets[1:-1]) for each in both), strict=True)
+    samples = _Listed("problem.samples", parts)
     weights = client_shares(sizes, objective.client_weights)
     return PlainProblem(samples, objective, weights, *graphs)
 
@@ -225,11 +323,7 @@ class Hyper(SimpleNamespace):
     """Hyper-parameters as attributes; nested ones are mappings."""
 
     def __getattr__(self, name: str) -> Any:
-        known = vars(self)
-        raise AttributeError(
-            f"there is no hyper-parameter '{name}'{similar(name, known)}; there "
-            f"are {', '.join(known)}"
-        )
+        raise AttributeError(_unknown("hyper-parameter", name, vars(self)))
 
 
 #: By method, what stands in a round for a hyper-parameter that is None.
@@ -258,8 +352,9 @@ def hyper_parameters(method: Algorithm, problem: PlainProblem) -> Hyper:
             setattr(hyper, key, number(method, problem))
     if isinstance(method, ServerStep):
         hyper.global_step_size = method.server_step_size
-    if kept := getattr(getattr(method, "compressor", None), "kept", None):
-        hyper.compressor = {**hyper.compressor, "k": kept(problem.dimension)}
+    if (compressor := getattr(method, "compressor", None)) is not None:
+        kept = {"k": compressor.kept(problem.dimension)} if hasattr(compressor, "kept") else {}
+        hyper.compressor = _Known("hyper.compressor", {**hyper.compressor, **kept})
     return hyper
 
 
@@ -351,8 +446,16 @@ class Ours:
             state = self.method.round(state, problem, network, watched.at(number))
             yield played(watched.draws, state)
 
-    def export(self, rounds: int, file: Path) -> None:
-        """Write the problem, all draws, and our quantities: docs/conform.md names the arrays."""
+    @property
+    def number(self) -> int:
+        """Names the problem: its arrays, the method, hyper-parameters, and what it draws by."""
+        arrays = self._arrays() | {"seed": self.random.at(0).uniform(4)}
+        digest = hashlib.sha256(type(self.method).__name__.encode())
+        for name in sorted(arrays):
+            digest.update(arrays[name].tobytes())
+        return int(digest.hexdigest()[:12], 16)  # a double holds it
+
+    def _arrays(self) -> dict[str, np.ndarray]:
         rows, labels = zip(*self.problem.samples, strict=True)
         arrays = {
             "features": np.concatenate(rows), "labels": np.concatenate(labels), "x0": self.x0,
@@ -363,6 +466,12 @@ class Ours:
         for name in ("states", "trackers"):
             if (weights := getattr(self.problem, name)) is not None:
                 arrays[name] = weights
+        return arrays
+
+    def export(self, rounds: int, file: Path) -> None:
+        """Write the problem, all draws, and our quantities: docs/conform.md names the arrays."""
+        arrays = self._arrays() | {"problem": np.array(self.number)}
+        arrays["readme"] = np.array(f"{self.problem.formula}.\n{_README}")
         found: dict[str, dict[int, np.ndarray]] = {}
         for place, (draws, _, ours) in enumerate(self.play(rounds)):
             for name, own in ours.items():

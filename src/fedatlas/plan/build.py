@@ -29,7 +29,7 @@ from fedatlas.plan.checks import (
 )
 from fedatlas.plan.places import files_named
 from fedatlas.schema.config import is_named
-from fedatlas.schema.experiment_files import Head, find_heads, load_experiments
+from fedatlas.schema.experiment_files import Head, find_heads, load_experiments, names_in
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.schema.papers import Paper, Sentence, load_papers, load_sentences
@@ -107,10 +107,9 @@ class Plan:
         """Experiments whose name matches one of the patterns; FedatlasError for one without any."""
         for pattern in patterns:
             if not any(is_named(name, [pattern]) for name in self.experiments):
-                known = [head.name for head in self.heads]
-                there = sorted({f"{group_of(name)}-*" for name in known})
+                there = sorted({f"{group_of(head.name)}-*" for head in self.heads})
                 raise FedatlasError(
-                    f"'{pattern}' matches no experiment{similar(pattern, known)}; "
+                    f"'{pattern}' matches no experiment{similar(pattern, names_in(self.heads))}; "
                     f"there are: {', '.join(there)}. Experiments are targets of snakemake, or "
                     "stand in its configuration key 'experiments'"
                 )
@@ -174,8 +173,8 @@ def _with_seeds(
     for name in added:
         where = f"configuration key 'added_seeds': '{name}'"
         if name not in experiments:
-            known = [*experiments, *(head.name for head in heads if "*" not in head.name)]
-            raise FedatlasError(f"{where}: there is no such experiment{similar(name, known)}")
+            told = similar(name, names_in(heads))
+            raise FedatlasError(f"{where}: there is no such experiment{told}")
         if other := experiments[name].runs_of:
             raise FedatlasError(f"{where} shows the runs of '{other}': add seeds to that")
     found = dict(experiments)

@@ -97,6 +97,14 @@ def find_heads(*folders: Path) -> list[Head]:
     return heads
 
 
+def names_in(heads: Iterable[Head]) -> list[str]:
+    """Names of experiments in these files, those that families make too; not the suite's."""
+    own = (
+        _read_file(head) if "*" in head.name else [head.name] for head in heads if not head.suite
+    )
+    return sorted({name for names in own for name in names})
+
+
 def _files_below(folders: Iterable[Path]) -> Iterator[Path]:
     """Files in the folders and one level down; not those that editors and systems hide."""
     for folder in folders:

@@ -347,7 +347,7 @@ def _has_beside(item: Any, items: list[Any]) -> bool:
 
 
 def _explain(model: Any, item: Any, where: str, value: Any) -> str:
-    path, parent = keys_of(model, item["loc"], value)
+    path, parent, values = keys_of(model, item["loc"], value)
     key = ".".join(path) or "(top level)"
     if item["type"] == "extra_forbidden":
         parent = sorted(item.get("ctx", {}).get("allowed", parent))
@@ -355,7 +355,7 @@ def _explain(model: Any, item: Any, where: str, value: Any) -> str:
         hint = f"{alike}; allowed keys: {', '.join(parent)}" if parent else ""
         return f"{where}: unknown key '{key}'{hint}"
     if item["type"] == "missing":
-        told = ""
+        told = f"one of {', '.join(map(str, values))}" if values else ""
         if len(path) == 1 and isinstance(model, type) and issubclass(model, Model):
             told = model.what_to_state(key, item["input"])
         return f"{where}: missing key '{key}'{told and f': {told}'}"
@@ -375,8 +375,14 @@ def _explain(model: Any, item: Any, where: str, value: Any) -> str:
     return f"{where}: key '{key}', value {item['input']!r}: {message}"
 
 
-def keys_of(model: Any, location: tuple[Any, ...], value: Any) -> tuple[list[str], list[str]]:
-    """The keys of a location, without the tags of unions, and the allowed ones of the last."""
+def keys_of(
+    model: Any, location: tuple[Any, ...], value: Any
+) -> tuple[list[str], list[str], list[Any]]:
+    """The keys of a location, without the tags of unions.
+
+    Then the keys that may stand in place of the last, and its values, if it has only some.
+    """
+    values: list[Any] = []
     path: list[str] = []
     allowed: list[str] = []
     models = _models(model)
@@ -392,13 +398,14 @@ def keys_of(model: Any, location: tuple[Any, ...], value: Any) -> tuple[list[str
         path.append(_name_of(value, part))
         allowed = [key for one in models for key in (*one.model_fields, *one.resolved_before)]
         within = [one.model_fields[part].annotation for one in models if part in one.model_fields]
+        values = [one for own in within if get_origin(own) is Literal for one in get_args(own)]
         if within:  # other parts are items of lists and mappings, whose models these are
             models = [inner for annotation in within for inner in _models(annotation)]
         try:
             value = value[part]
         except (LookupError, TypeError):
             value = None
-    return path, allowed
+    return path, allowed, [*dict.fromkeys(values)]
 
 
 def _class_name(part: Any) -> str:
