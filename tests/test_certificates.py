@@ -139,7 +139,7 @@ def test_what_deviates_first_is_named() -> None:
     [
         ({"x": 0, "ci": 1}, "'ci', which ours does not have: .* x, c, client_c"),
         ({"x": np.zeros(3)}, r"'x' has the shape \(3,\), but ours has \(5,\)"),
-        ({"_own": 0}, "no quantity"),
+        ({"_own": 0}, "gives no 'x'"),
     ],
 )
 def test_quantities_are_named_as_ours(given: dict[str, Any], told: str) -> None:

@@ -251,7 +251,7 @@ def test_iterates_of_another_language_are_compared(tmp_path):
     with np.load(made) as found:
         number, readme = found["problem"], str(found["readme"])
         good = {"x": found["ours/x"], "problem": float(number)}
-    assert "λ · ½ ‖x‖², λ = 0.1" in readme and "p_i = 1/N" in readme and "b_ij = ±1" in readme
+    assert "λ · ½ ‖x‖², λ = 0.1" in readme and "p_i = 1/N" in readme and "labels ±1" in readme
     np.savez(theirs, **good)
     assert conform("scaffold", theirs, *asked).exit_code == 0
     for other in ((), (*asked, "--seed", 1)):

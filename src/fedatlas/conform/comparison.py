@@ -278,7 +278,7 @@ def _check_names(
         told = f"'{unknown[0]}', which ours does not have" if unknown else "no 'x'"
         raise FedatlasError(
             f"{_when(number)}, the other side gives {told}: name quantities as the fields of our "
-            f"state, {', '.join(ours)}, x always; begin the names of others with _"
+            f"state, {', '.join(ours)}; x is required; begin the names of others with _"
         )
     for name in sorted(seen - given.keys()):
         if ours[name] is not None:

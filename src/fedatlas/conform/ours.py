@@ -181,14 +181,12 @@ class PlainProblem(_Named):
         penalty = f" + λ · {own.regulariser.formula}, λ = {own.weight:g}" if own.weight else ""
         curve = getattr(loss, "formula", own.name)  # a loss of a user's has none
         told = (
-            f"f(x) = Σ_i p_i f_i(x), {p}; f_i(x) = 1/M_i Σ_j ℓ(a_ijᵀx, b_ij){penalty}, over all "
-            f"M_i samples of client i, in a batch the mean over its rows; ℓ(z, y) = {curve}"
+            f"f(x) = Σ_i p_i f_i(x), {p}; f_i(x) = 1/M_i Σ_j ℓ(a_ijᵀx, b_ij){penalty}, ℓ(z, y) = "
+            f"{curve}{', labels ±1' * (loss.labels == 'signs')}; of a batch the mean over its rows"
         )
-        if loss.labels == "signs":
-            told += ", labels b_ij = ±1"
         if (beside := own.nonsmooth) is not None:
-            values = (f"{key} {own:g}" for key, own in beside.model_dump(exclude={"name"}).items())
-            told += f"; beside f {beside.formula}, {', '.join(values)}"
+            values = beside.model_dump(exclude={"name"}).items()
+            told += f"; beside f {beside.formula}, {', '.join(f'{k} {v:g}' for k, v in values)}"
         return told
 
     def gradient(self, client: int, x: np.ndarray, rows: Any = None) -> np.ndarray:
