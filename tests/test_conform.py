@@ -136,7 +136,10 @@ STEP += "def step(state, draws, problem, hyper):\n    "
         ("return {'x': draws.batch}", "no draws attribute 'batch'; similar: batches"),
         ("return {'x': draws.batches[7]}", r"no draws.batches\[7\]: its length is 1"),
         ("return {'x': draws.coins[0]}", r"no draws.coins\[0\]: its length is 0"),
-        ("return {'x': draws.numbers['uniform']}", "of 'uniform'; there are none"),
+        (
+            "return {'x': draws.numbers['uniform']}",
+            "entry of draws.numbers, 'uniform'; there are none",
+        ),
         ("return {'x': problem.samples[9]}", r"no problem.samples\[9\]: its length is 7"),
         ("return {'x': problem.gradient(-1, state['x'])}", "no client -1: they are 0 to 6"),
         ("return {'x': problem.gradient(0, state['x'], 99)}", "client 0 has the rows 0 to "),

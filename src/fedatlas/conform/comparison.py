@@ -19,8 +19,6 @@ from fedatlas.errors import FedatlasError, first_line
 from fedatlas.extensions import relative_path
 
 _SHOWN = 4
-#: What suits float32, as a tolerance.
-_SINGLE = 1e-4
 
 
 class Theirs:
@@ -194,7 +192,7 @@ class Comparison:
     def _advised(self) -> Iterator[str]:
         """What may be the cause, where it is no fault of the other side's."""
         off = {each.quantity: each.size for each in self.first}
-        if max(off.values()) < _SINGLE:
+        if max(off.values()) < 1e-4:
             yield "float32 may be off by as much: `--tolerance 1e-4` allows it"
         if self.first[0].round <= 0 and self.largest["x"] <= self.tolerance:
             yield (

@@ -131,7 +131,8 @@ def _kind(draws: Draws) -> tuple[Any, ...]:
 
 
 def _drawn(draws: Draws, ours: Ours) -> Iterator[str]:
-    yield f"Draws of round {draws.round}:"
+    numbered = "; rows are numbered within a client, from 0" if draws.batches else ""
+    yield f"Draws of round {draws.round}{numbered}:"
     arrive = draws.staleness.size > 0
     who = "whose answers are taken, in this order" if arrive else "who takes part, ascending"
     yield f"  draws.clients: {_listed(draws.clients)}; {who}"

@@ -50,11 +50,11 @@ def _unknown(what: str, name: object, known: Iterable[str]) -> str:
 class _Named:
     """What the other side is given; asked for an attribute that it lacks, it names those it has."""
 
-    what: ClassVar[str]
+    _what: ClassVar[str]
 
     def __getattr__(self, name: str) -> Any:
         known = (own for own in dir(self) if not own.startswith("_"))
-        raise AttributeError(_unknown(f"{type(self).what} attribute", name, known))
+        raise AttributeError(_unknown(f"{self._what} attribute", name, known))
 
 
 class UnknownKeyError(KeyError):
@@ -71,7 +71,7 @@ class _Known(dict[str, Any]):
         self.name = name
 
     def __missing__(self, key: str) -> Any:
-        raise UnknownKeyError(_unknown(f"{self.name} of", key, self))
+        raise UnknownKeyError(_unknown(f"entry of {self.name},", key, self))
 
 
 class _Listed(list[Any]):
@@ -104,7 +104,7 @@ class Draws(_Named):
         compressors round by.
     """
 
-    what: ClassVar[str] = "draws"
+    _what: ClassVar[str] = "draws"
 
     round: int
     clients: np.ndarray
@@ -149,7 +149,7 @@ class PlainProblem(_Named):
     their graphs, (N, N): entry [i, j] > 0 says that i receives what j sends.
     """
 
-    what: ClassVar[str] = "problem"
+    _what: ClassVar[str] = "problem"
 
     samples: list[tuple[np.ndarray, np.ndarray]]
     objective: LinearObjective
