@@ -253,11 +253,11 @@ def _as_numbers(name: str, value: Any, shape: tuple[int, ...], number: int) -> n
     try:
         found = np.asarray(value)
         if np.iscomplexobj(found):
-            raise TypeError("numbers are complex: return real ones")
+            raise TypeError("they are complex")
         found = found.astype(np.float64)
     except (TypeError, ValueError, RuntimeError) as error:
         raise FedatlasError(
-            f"{when} is {type(value).__name__}, which is not compared: {first_line(error)}"
+            f"{when} holds no real numbers, but {type(value).__name__}: {first_line(error)}"
         ) from error
     if found.shape != shape:
         raise FedatlasError(f"{when} has the shape {found.shape}, but ours has {shape}")
