@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -237,6 +238,25 @@ def test_runs_made_elsewhere_are_published_and_profiled(tmp_path):
     atlas, made = fedatlas.open_atlas(results), Publication({})
     publish(atlas, results / "experiments", tmp_path / "published", made)
     assert np.allclose(spent(tmp_path / "published", 0.25), spent(results, 0.25), rtol=1e-3)
+
+
+def test_a_declared_problem_is_one_of_profiles_and_the_explorer(tmp_path, published):
+    both = tmp_path / "both"
+    shutil.copytree(published, both / "theirs")
+    own = fedatlas.open_atlas(both / "theirs")
+    publish(own, both / "none", both / "published", Publication({}))
+    shutil.rmtree(both / "theirs")
+    mine = fedatlas.import_runs(curves(), both / "mine", problem="theirs-a")
+    found = fedatlas.profile([mine, both / "published"], "test_accuracy", "round", [0.25, 0.3])
+    assert {*found.table("round").index} == {
+        *("mine (foreign)", "other (foreign)"),
+        "PAGE (published)",
+    }
+    found.save(tmp_path / "p.tex")
+    caption = (tmp_path / "p.tex").read_text(encoding="utf-8").partition("\\end{table")[0]
+    assert "6 problems at least. 1 problem with" in caption
+    # A folder of both holds all, also for the explorer.
+    assert {*fedatlas.open_atlas(both).runs()["run"]} == {"mine", "other", "page"}
 
 
 def test_runs_that_were_trained_are_not_replaced(tmp_path):

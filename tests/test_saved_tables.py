@@ -11,6 +11,7 @@ import fedatlas
 from atlas_factory import noisy_trace, write_atlas
 from fedatlas.errors import FedatlasError
 from fedatlas.latex import text as latex
+from fedatlas.store.compared import RunName, format_names
 
 
 def comparison(tmp_path, *, seeds: int = 6, rates=(0.6, 0.8, 0.9), metric="gradient_norm"):
@@ -89,11 +90,75 @@ def test_what_never_arrives_is_no_number(tmp_path):
 def test_a_table_of_runs_made_elsewhere_says_so_below(tmp_path):
     rows = pd.DataFrame({"method": ["50%_a"] * 2, "round": [0, 1], "objective": [1, 0.1]})
     found = fedatlas.compare(fedatlas.import_runs(rows), "objective", "round", 0.5)
-    assert cells(found, tmp_path)[0][0] == r"50\%\_a (foreign)"
+    assert cells(found, tmp_path)[0][0] == r"50\%\_a\textsuperscript{f}"
     text = (tmp_path / "t.tex").read_text(encoding="utf-8")
-    assert r"\par\footnotesize mine/50\%\_a: foreign: made elsewhere, read from frame" in text
+    assert r"\par \textsuperscript{f} made elsewhere: not checked" in text
+    assert "mine/" not in text and "read from" not in text
     found.save(tmp_path / "t.csv")
     assert pd.read_csv(tmp_path / "t.csv")["title"].tolist() == ["50%_a (foreign)"]
+
+
+def test_a_target_that_is_met_at_the_start_costs_nothing(tmp_path):
+    one, other = noisy_trace(0.8), noisy_trace(0.9)
+    other["gradient_norm"] = 3 * other["gradient_norm"]
+    runs = {"a": ("A", {"only": one}), "b": ("B", {"only": other})}
+    atlas = write_atlas(tmp_path / "atlas", {"ours": {"one": ({}, runs)}})
+    start = float(one["gradient_norm"][:, 0].max())
+    found = fedatlas.compare(atlas, "gradient_norm", ["round", "bytes"], 1.01 * start)
+    assert [*found.dataset["seeds_at_start"]] == [3, 0]
+    assert found.table()["bytes"]["A"] == "at start" != found.table()["bytes"]["B"]
+    told = "A: the target is met at the start, which costs nothing: name a harder one"
+    assert f"note: {told}" in found.remarks()
+    rows = cells(found, tmp_path)
+    assert rows[0][1] == "{at start}" and r"\bfseries" not in rows[0][1]
+    assert told in (tmp_path / "t.tex").read_text(encoding="utf-8")
+    # JSON and others say it by a column.
+    assert found.to_dataframe()["seeds_at_start"].tolist() == [3, 3, 0, 0]
+
+
+def test_rounds_of_parties_that_wait_for_nobody_are_not_beside_others(tmp_path):
+    server, parties = noisy_trace(0.6, seeds=6), noisy_trace(0.9, seeds=6)
+    parties = parties.assign(update_epoch=parties["round"], iteration=1000 * parties["round"])
+    runs = {"a": ("A", {"only": server}), "b": ("B", {"only": parties})}
+    atlas = write_atlas(tmp_path / "atlas", {"ours": {"one": ({}, runs)}})
+    found = fedatlas.compare(atlas, "gradient_norm", ["round", "exchanges"], 0.2)
+    (row, _), told = cells(found, tmp_path), "note: round: each method's own;"
+    assert r"\bfseries" not in row[1] and r"\bfseries" in row[3]
+    assert any(one.startswith(told) for one in found.remarks())
+    alone = fedatlas.compare(atlas, "gradient_norm", "round", 0.2, runs="a")
+    assert not any(one.startswith(told) for one in alone.remarks())
+
+
+def test_names_have_experiments_only_where_titles_are_equal():
+    def called(*titles):
+        return format_names([RunName(f"e{at}", "r", name) for at, name in enumerate(titles)])
+
+    assert called("A", "B") == ["A", "B"]
+    assert called("A", "B", "A") == ["e0: A", "e1: B", "e2: A"]
+
+
+def test_a_wide_table_spans_columns_and_wraps_long_names(tmp_path):
+    comparison(tmp_path, rates=(0.6, 0.8)).save(tmp_path / "t.tex")
+    assert r"\begin{table}" in (tmp_path / "t.tex").read_text(encoding="utf-8")
+    runs = {"a": ("A method whose name is long enough", {"only": noisy_trace(0.6, seeds=6)})}
+    atlas = write_atlas(tmp_path / "long", {"ours": {"one": ({}, runs)}})
+    costs = ["round", "bytes", "gradient_evaluations"]
+    fedatlas.compare(atlas, "gradient_norm", costs, 0.2).save(tmp_path / "t.tex")
+    text = (tmp_path / "t.tex").read_text(encoding="utf-8")
+    assert r"\begin{table*}" in text and r"p{9.5em}" in text
+    assert r"\caption{Cost to norm of the full gradient $\|$$\nabla$f(x)$\|$ $\le$ 0.2" in text
+
+
+@pytest.mark.parametrize(
+    ("metric", "told"),
+    [
+        ("subopt", "'subopt' is no measurement; similar: suboptimality"),
+        ("tau_1", "'tau_1' has no best value to approach; there are objective"),
+    ],
+)
+def test_a_measurement_that_is_none_is_told_from_one_without_a_best_value(tmp_path, metric, told):
+    with pytest.raises(FedatlasError, match=told):
+        comparison(tmp_path, metric=metric)
 
 
 def test_a_file_that_no_writer_takes_is_refused(tmp_path):

@@ -118,6 +118,10 @@ class Atlas(Mapping[str, xr.DataTree]):
             self._why_stale[place] = why_stale(own, found, self._plan, self.path)
         return self._why_stale[place]
 
+    def is_published(self, place: str) -> bool:
+        """Whether the file of a point is one that `fedatlas publish` wrote."""
+        return self._experiments[place].path.name != TRACES
+
     def title(self, run: str, *points: str) -> str:
         """How figures name the run at this place; marked if a point is stale or made elsewhere."""
         places = [f"{run}/{point}" for point in points]
@@ -207,7 +211,7 @@ class Atlas(Mapping[str, xr.DataTree]):
 def open_atlas(path: Path | str, *, plan: Plan | None = None) -> Atlas:
     """Open the runs of experiments that lie together.
 
-    path: a results folder, a folder that `fedatlas publish` wrote, one with several of those, or
+    path: a results folder, a folder that `fedatlas publish` wrote, one with several of either, or
     the file of one experiment (traces.nc). plan: by which traces of a results folder are stale; by
     their code alone without it. Values are read when they are used. An experiment that only shows
     runs of another one is left out where that one is there. Seals and checksums of files are
@@ -255,13 +259,14 @@ def open_marked(path: Path, config: Path | None) -> Atlas:
 
 
 def _published(path: Path) -> list[Path]:
-    """Files of a published folder, or of all such folders in it, as their lists say."""
+    """Files of a published folder, or of all such and results folders in it, as lists say."""
     if (path / TRACES).is_file():
         return [path / TRACES]
     names = [f"[!.]*{suffix}" for suffix in SUFFIXES]
     files = sorted(file for name in names for file in path.glob(name)) or sorted(
         file for name in names for file in path.glob(f"*/{name}")
     )
+    files += sorted(path.glob(f"*/experiments/*/{TRACES}"))
     listed_in = {sums.parent for sums in (*path.glob(SUMS), *path.glob(f"*/{SUMS}"))}
     for folder in sorted(listed_in.union(file.parent for file in files)):
         own = [file for file in files if file.parent == folder]
@@ -302,6 +307,11 @@ class AtlasRun(NamedTuple):
     def name(self) -> str:
         """Its place under its paper."""
         return f"{self.experiment}/{self.run}/{self.point}"
+
+    @property
+    def place(self) -> str:
+        """Its place in the atlas."""
+        return f"{self.paper}/{self.name}"
 
 
 def atlas_runs(

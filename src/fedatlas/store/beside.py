@@ -64,10 +64,15 @@ def differences(
 
 
 def _of_declared(mine: AtlasRun, published: AtlasRun) -> Iterator[Difference]:
-    own, other = (run.trace.attrs.get("problem", run.experiment) for run in (mine, published))
+    own, other = problem_of(mine), problem_of(published)
     remedy = "; say in the mapping of runs made elsewhere whose problem they solve: problem: …"
     for difference in _unequal("problem", own, other):
         yield difference._replace(remedy=remedy)
+
+
+def problem_of(run: AtlasRun) -> str:
+    """The experiment whose problem a run solves; runs made elsewhere declare it."""
+    return str(run.trace.attrs.get("problem", run.experiment))
 
 
 def _of_statements(
@@ -216,38 +221,39 @@ def notes(
     for run in published:
         found = [] if "foreign" in run.trace.attrs else [*_code(run), *_versions(mine, run)]
         if "thinned" in run.trace.attrs:
-            kept = run.trace.attrs["thinned"]
-            found.append(f"{kept} are kept; costs are read off lines between them")
+            found.append("costs are read off lines between the records that were kept")
         found += [*_seeds(mine, run), *_tuning(ours, tried_points(other, run))]
         for note in found:
             told.setdefault(note, []).append(f"{run.experiment}/{run.run}")
     for note, runs in told.items():
         every = len(runs) == len(published) > 1
         yield f"{'all published runs' if every else ', '.join(dict.fromkeys(runs))}: {note}"
-    if any(is_thinned(run.trace) for run in published):
-        yield (
-            "yours are thinned likewise; costs may be some 10 % off those of whole traces"
-            if any(is_thinned(run.trace) for run in mine)
-            else "yours are not thinned: costs may differ by some 10 % for that alone"
-        )
+    most = max((_records(run) for run in published if is_thinned(run.trace)), default=None)
+    if most is not None and any(is_thinned(run.trace) for run in mine):
+        yield "yours are thinned likewise; costs may be some 10 % off those of whole traces"
+    elif most is not None and any(_records(run) > most for run in mine):
+        yield "yours are not thinned: costs may differ by some 10 % for that alone"
+
+
+def _records(run: AtlasRun) -> int:
+    return int(run.trace.sizes["record"])
 
 
 def _code(run: AtlasRun) -> Iterator[str]:
-    published = str(run.trace.attrs.get("source_digest", "unknown"))[:_DIGITS]
     try:
         spec = RunSpec.model_validate(declared := attribute(run, "specification"))
     except ValidationError as error:
         paths = (keys_of(RunSpec, item["loc"], declared)[0] for item in error.errors())
         keys = dict.fromkeys(".".join(path) for path in paths)
         yield (
-            f"published by code {published}; its specification is of another version of fedatlas "
-            f"than is installed here ({', '.join(keys)})"
+            "published with a specification of another version of fedatlas than is installed here "
+            f"({', '.join(keys)})"
         )
         return
     if missing := _missing(spec):
-        yield f"published by code {published}; its {missing} is not installed here"
-    elif (here := code_digest(*spec.code)[:_DIGITS]) != published:
-        yield f"published by other code ({published}) than is installed here ({here})"
+        yield f"published by the {missing}, which is not installed here"
+    elif code_digest(*spec.code) != run.trace.attrs.get("source_digest"):
+        yield "published by other code than is installed here"
 
 
 def _missing(spec: RunSpec) -> str:
@@ -278,10 +284,10 @@ def _seeds(mine: Sequence[AtlasRun], run: AtlasRun) -> Iterator[str]:
     theirs = _seeds_of(run)
     ours = {_seeds_of(own) for own in mine}
     if not any(theirs & own for own in ours):
-        yield "shares no seed with ours: digests of data and f* could not be compared"
+        yield "no seed in common with ours: digests of data and f* could not be compared"
     elif ours != {theirs}:
         others = " and ".join(sorted(_told_seeds(own) for own in ours if own != theirs))
-        yield f"has the seeds {_told_seeds(theirs)}, yours {others}: only some are the same"
+        yield f"seeds {_told_seeds(theirs)}, yours {others}: only some are the same"
 
 
 def _seeds_of(run: AtlasRun) -> frozenset[int]:

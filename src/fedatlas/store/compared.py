@@ -33,6 +33,11 @@ _TOLD_APART = (
     "that do not overlap"
 )
 _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+_AT_START = "at start"
+_UNLIKE = (
+    "each method's own; where parties do not wait for each other it only says when to record: "
+    "exchanges compare"
+)
 _OF_DIFFERENT_DELTA = "not comparable: ε at different δ; that at δ = 0 holds at every δ"
 
 
@@ -57,17 +62,18 @@ class AtlasComparison:
     - `centre`, `low`, `high` (run, cost): geometric mean of the seeds that reached it and the 95 %
       t-interval of its logarithm. The upper bound is +inf if a seed never reached the target; a
       single seed has the bounds 0 and +inf. If none reached it, the centre is +inf, and so is the
-      lower bound of several seeds.
-
+      lower bound of several seeds;
+    - `seeds_at_start` (run,): how many seeds meet the target at their first record. What a run
+      spends to a target that all of its seeds meet there is nothing;
     - `delta` (run, cost): of the cost "epsilon" the δ at which it holds for all of these seeds, NaN
       of other costs. ε at different δ are not comparable; that of δ = 0 holds at every δ.
 
     Coordinates along run are paper, experiment, run, point, title and algorithm; `clock` (run,
     cost) is "own" if a time under a network is that of the run's own simulation, otherwise
-    "counted". The attribute `left_out` lists the costs that runs do not have, and why. Against
-    published traces `origin` (run,) is "ours" or "published". The attribute `not_comparable` lists
-    what does not stand beside ours, `notes` what is foreign about the rest, and runs that are
-    stale.
+    "counted". The attribute `unlike` lists costs that are each method's own, `left_out` those that
+    runs do not have, and why. Against published traces `origin` (run,) is "ours" or "published".
+    The attribute `not_comparable` lists what does not stand beside ours, `notes` what is foreign
+    about the rest, and runs that are stale.
     """
 
     dataset: xr.Dataset
@@ -79,13 +85,15 @@ class AtlasComparison:
     def table(self) -> "pd.DataFrame":
         """One row per run: the centre of each cost with its interval, and how many seeds got there.
 
-        A dash stands where a run does not count a cost, "never" where no seed reached the target.
+        A dash stands where a run does not count a cost, "never" where no seed reached the target,
+        "at start" where all seeds meet it there.
         A time is said to be by the run's own clock, an ε at which δ it holds if any δ is above 0.
         """
         import pandas as pd
 
         found = self.dataset
         columns: dict[str, list[str]] = {"run": _row_names(found)}
+        started = _met_at_start(found)
         for cost in found["cost"].to_numpy():
             own = found.sel(cost=cost)
             names = ("centre", "low", "high", "seeds_reached", "seeds", "delta", "clock")
@@ -94,7 +102,9 @@ class AtlasComparison:
             columns[str(cost)] = [
                 f"{cost_cell(*cell)}{f' at δ = {delta:.3g}' if some and delta >= 0 else ''}"
                 f"{' own clock' if clock == 'own' else ''}"
-                for *cell, delta, clock in cells
+                if not at_start
+                else _AT_START
+                for (*cell, delta, clock), at_start in zip(cells, started, strict=True)
             ]
         columns["seeds"] = [
             f"{reached} of {seeds}"
@@ -121,10 +131,9 @@ class AtlasComparison:
             finite = centre[np.isfinite(centre) & (centre > 0)]
             power = max(0, int(np.log10(finite.min()) // 3)) * 3 if len(finite) else 0
             unit = axis(cost).unit + (f" (10{str(power).translate(_RAISED)})" if power else "")
-            columns[unit] = _cells(own, 10.0**power)
+            columns[unit] = _cells(own, 10.0**power, cost not in found.attrs["unlike"])
         columns["seeds"] = [*self.table()["seeds"]]
-        foreign = [told for told in found.attrs.get("notes", ()) if ": foreign: " in told]
-        return Tabular(self._heading(), columns, _TOLD_APART, foreign)
+        return Tabular(self._heading(), columns, _TOLD_APART, _of_target(found))
 
     def __repr__(self) -> str:
         lines = [self._heading(), self.table().to_string(), *self.remarks()]
@@ -136,7 +145,8 @@ class AtlasComparison:
         deltas = self.dataset["delta"].to_numpy().reshape(-1, 1)
         apart = [_OF_DIFFERENT_DELTA] if common_delta(list(deltas)) is None else []
         refused = (f"not comparable: {one}" for one in attributes.get("not_comparable", ()))
-        return [*apart, *(f"note: {one}" for one in attributes.get("notes", ())), *refused]
+        told = [*_of_target(self.dataset), *attributes.get("notes", ())]
+        return [*apart, *(f"note: {one}" for one in told), *refused]
 
     def _repr_html_(self) -> str:
         told = "".join(f"<p>{escape(one)}</p>" for one in self.remarks())
@@ -148,13 +158,37 @@ class AtlasComparison:
         return f"cost to {goal}: geometric mean (95 % interval)"
 
 
-def _cells(found: xr.Dataset, unit: float) -> list[Cell]:
-    """A cost of all runs, in multiples of the unit; found: of one cost."""
+def _met_at_start(found: xr.Dataset) -> np.ndarray:
+    """(runs,) whether all seeds of a run meet the target at their first record."""
+    return (found["seeds_at_start"] == found["seeds"]).to_numpy()
+
+
+def _of_target(found: xr.Dataset) -> list[str]:
+    """What the numbers do not say: targets that are met at the start, costs of each run's own."""
+    names = np.array(_row_names(found), dtype=object)
+    some = found["seeds_at_start"].to_numpy() > 0
+    told = [f"{cost}: {_UNLIKE}" for cost in found.attrs["unlike"]]
+    if some.any():
+        who = "all runs" if some.all() else ", ".join(names[some])
+        told.append(
+            f"{who}: the target is met at the start, which costs nothing: name a harder one"
+        )
+    return told
+
+
+def _cells(found: xr.Dataset, unit: float, comparable: bool) -> list[Cell]:
+    """A cost of all runs, in multiples of the unit; found: of one cost.
+
+    comparable: whether one is the best.
+    """
     names = ("cost_to_target", "centre", "low", "high", "seeds_reached", "seeds")
     spent, centre, low, high, reached, seeds = (found[name].to_numpy() for name in names)
-    best = int(np.argmin(np.where(np.isnan(centre), np.inf, centre)))
+    started = _met_at_start(found)
+    best = int(np.argmin(np.where(np.isnan(centre) | started, np.inf, centre)))
     least = [
-        np.isfinite(centre[best])
+        comparable
+        and not started[run]
+        and np.isfinite(centre[best])
         and not math.isnan(centre[run])
         and (run == best or not _is_more(spent[run], spent[best], low[run], high[best]))
         for run in range(len(centre))
@@ -162,8 +196,8 @@ def _cells(found: xr.Dataset, unit: float) -> list[Cell]:
     cells = []
     for run, one in enumerate(centre):
         ends = f"[{_plain(low[run] / unit)}, {_plain(high[run] / unit)}]"
-        known = seeds[run] > 1 and low[run] < high[run] and reached[run]
-        number = _plain(one / unit)
+        known = seeds[run] > 1 and low[run] < high[run] and reached[run] and not started[run]
+        number = _AT_START if started[run] else _plain(one / unit)
         if not math.isfinite(one):
             number = cost_cell(one, low[run], high[run], reached[run], seeds[run])
         cells.append(Cell(number, ends if known else "", least[run], sum(least) == 1))
@@ -318,12 +352,16 @@ class RunName(NamedTuple):
 
 
 def format_names(names: Sequence[RunName]) -> list[str]:
-    """What tables and figures call runs: titles, with experiments if an origin has several.
+    """What tables and figures call runs: titles, with experiments where these have equal ones.
 
     Where two runs would be called the same, their keys follow the title.
     """
     there = {(name.experiment, name.origin) for name in names}
-    several = len(there) > len({origin for _, origin in there})
+    titles = {(name.title, name.origin, name.experiment) for name in names}
+    # Titles that are unique need no experiment.
+    several = len(there) > len({origin for _, origin in there}) and len(titles) > len(
+        {(title, origin) for title, origin, _ in titles}
+    )
 
     def called(name: RunName, key: str = "") -> str:
         before = f"{name.experiment}: " if several else ""

@@ -19,6 +19,7 @@ from fedatlas.evaluation.levels import (
     column,
     cost_axis,
     cost_to_reach,
+    crossings,
     diverged,
     drawn_values,
     has_own_clock,
@@ -85,11 +86,7 @@ def compare(
     VFB²-SVRG  49.8 (41.7 to 59.3)  3.9M (3.27M to 4.65M)  2 of 2
     FedPAGE    46.8 (41.1 to 53.4)  51.4k (37.1k to 71.1k)  3 of 3
     """
-    if metric not in LEVELS:
-        raise FedatlasError(
-            f"metric: '{metric}' has no best value to approach: name one of {', '.join(LEVELS)}"
-            f"{similar(metric, LEVELS)}"
-        )
+    check_level(metric)
     if not isinstance(target, Real):
         raise FedatlasError(f"target: {target!r} is no number")
     try:
@@ -113,6 +110,16 @@ def compare(
     return AtlasComparison(spent.assign_attrs(told))
 
 
+def check_level(metric: str) -> None:
+    """FedatlasError for a name that is no measurement with a best value."""
+    if metric not in LEVELS:
+        known = f"; there are {', '.join(LEVELS)}"
+        if metric in MEASUREMENTS:
+            raise FedatlasError(f"metric: '{metric}' has no best value to approach{known}")
+        close = similar(metric, LEVELS) or known
+        raise FedatlasError(f"metric: '{metric}' is no measurement{close}")
+
+
 def _costs_to_target(
     runs: list[AtlasRun], metric: str, costs: list[str], target: float
 ) -> xr.Dataset:
@@ -122,13 +129,15 @@ def _costs_to_target(
     intervals = np.full((3, len(runs), len(costs)), np.nan)
     deltas = np.full((len(runs), len(costs)), np.nan)
     reached = np.zeros(spent.shape[:2], dtype=bool)
+    at_start = np.zeros(len(runs), dtype=int)
     ends = np.full(spent.shape[:2], np.nan)
     final = np.full((6, len(runs)), np.nan)
     left_out: list[str] = []
     for i, run in enumerate(runs):
         own = np.searchsorted(seeds, run.trace["seed"].to_numpy())
         # Which seeds reach it does not depend on the cost; every run counts its records.
-        reached[i, own] = np.isfinite(cost_to_reach(run.trace, metric, "round", level))
+        crossed = crossings(run.trace, metric, "round", level).cost
+        reached[i, own], at_start[i] = crossed < np.inf, np.isneginf(crossed).sum()
         ends[i, own] = np.where(diverged(run.trace), np.nan, drawn_values(run.trace, metric)[:, -1])
         final[:, i] = *_final_interval(ends[i, own], metric), *_final_range(ends[i, own])
         why = why_no_record(run.trace, metric, level)
@@ -145,19 +154,22 @@ def _costs_to_target(
         "final_value": (("run", "seed"), ends),
         "seeds": ("run", [run.trace.sizes["seed"] for run in runs]),
         "seeds_reached": ("run", reached.sum(axis=1)),
+        "seeds_at_start": ("run", at_start),
         "delta": (("run", "cost"), deltas),
         "final_floor": ("run", np.full(len(runs), floor if np.isfinite(floor) else np.nan)),
         "seeds_at_floor": ("run", (ends <= floor).sum(axis=1)),
     }
     bounds = zip(("centre", "low", "high"), intervals, strict=True)
     at_end = zip(_AT_END, final, strict=True)
+    waits = {"update_epoch" not in run.trace for run in runs}
+    unlike = [name for name in costs if name == "round" and len(waits) > 1]
     clocks = [[_clock(run, name) for name in costs] for run in runs]
     return xr.Dataset(
         of_runs
         | {name: (("run", "cost"), values) for name, values in bounds}
         | {name: ("run", values) for name, values in at_end},
         coords={**_places(runs), "seed": seeds, "cost": costs, "clock": (("run", "cost"), clocks)},
-        attrs={"metric": metric, "target": target, "left_out": left_out},
+        attrs={"metric": metric, "target": target, "left_out": left_out, "unlike": unlike},
     )
 
 

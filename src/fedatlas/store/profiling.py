@@ -34,11 +34,11 @@ from fedatlas.figures.profiles import Currency, compose
 from fedatlas.markdown import counted
 from fedatlas.plain_text import printable
 from fedatlas.schema.config import Names, listed
-from fedatlas.schema.quantities import LEVELS, check_reachable
+from fedatlas.schema.quantities import check_reachable
 from fedatlas.store.atlas import Atlas, AtlasRun, as_atlas, atlas_runs
-from fedatlas.store.beside import differences, selection_of
+from fedatlas.store.beside import differences, problem_of, selection_of
 from fedatlas.store.compared import RunName, format_names, marks
-from fedatlas.store.comparison import known_axis
+from fedatlas.store.comparison import check_level, known_axis
 from fedatlas.store.plotting import Plot, drawn
 from fedatlas.store.saving import Cell, Tabular, save_table
 
@@ -127,8 +127,8 @@ class Profiles:
         columns: dict[str, Sequence[str | Cell]] = {"method": [*table.index]}
         columns |= {str(name): [*column] for name, column in table.items()}
         columns["score (95 % interval)"] = scores
-        foreign = [told for told in self.notes if ": foreign: " in told]
-        return Tabular(self._told(row), columns, "by more than is resolved", foreign)
+        caption = self._told(row).replace("\n", ". ")
+        return Tabular(caption, columns, "by more than is resolved")
 
     def plot(self, title: str = "") -> Plot:
         """Runtime, data and performance profiles, a row of panels for each currency."""
@@ -169,7 +169,8 @@ def profile(
 ) -> Profiles:
     """How methods compare over experiments and targets, a currency at a time.
 
-    atlas: one or several, open or paths. A problem is an experiment, a method is a run of one name
+    atlas: one or several, open or paths. A problem is an experiment, for runs made elsewhere
+    the one that they say; a method is a run of one name
     in all of them, at its selected point; an instance is a seed. metric: a measurement with a best
     value, or experiment → its own, of those that are problems. cost: one or several, as of
     `compare`. targets: values, experiment → values, or "FROM:TO:NUMBER", evenly spaced in the
@@ -193,18 +194,16 @@ def profile(
         (own, run)
         for own in map(as_atlas, atlases)
         for run in atlas_runs(own, experiments=experiments, runs=runs)
-        if isinstance(metric, str) or run.experiment in metric
+        if isinstance(metric, str) or problem_of(run) in metric
     ]
     metrics = {
-        run.experiment: metric if isinstance(metric, str) else metric[run.experiment]
-        for _, run in found
+        name: metric if isinstance(metric, str) else metric[name]
+        for name in (problem_of(run) for _, run in found)
     }
-    if unknown := {*metrics.values()}.difference(LEVELS):
-        raise FedatlasError(
-            f"metric: '{min(unknown)}' has no best value: name one of {', '.join(LEVELS)}"
-        )
+    for name in sorted({*metrics.values()}):
+        check_level(name)
     costs = listed(cost) or []
-    found = [(own, run) for own, run in found if metrics[run.experiment] in run.trace]
+    found = [(own, run) for own, run in found if metrics[problem_of(run)] in run.trace]
     problems, notes = _problems(found, metrics, costs)
     if left := ", ".join(name for name in metrics if name not in problems):
         notes.append(f"left out, as no run there has the measurement: {left}")
@@ -227,7 +226,14 @@ def profile(
         scored = scores(spent)
         rows[name] = Currency(name, spent, scored, by_tries(grids, metrics, wanted, name))
     methods = next(iter(problems.values()))
-    called = format_names([RunName("", name, run.title) for name, (_, run) in methods.items()])
+    theirs = [own.is_published(run.place) for own, run in methods.values()]
+    origins = ["published" if one and not all(theirs) else "ours" for one in theirs]
+    called = format_names(
+        [
+            RunName("", name, run.title, origin)
+            for (name, (_, run)), origin in zip(methods.items(), origins, strict=True)
+        ]
+    )
     told = _told_targets({metrics[problem] for problem in problems}, targets, of_start)
     return Profiles(told, dict(zip(methods, called, strict=True)), rows, notes)
 
@@ -291,10 +297,10 @@ def _problems(
     """Experiment → method → run, of methods that all experiments have; and what to note."""
     problems: dict[str, _Methods] = {}
     for own, run in found:
-        methods = problems.setdefault(run.experiment, {})
+        methods = problems.setdefault(problem_of(run), {})
         if run.run in methods:
             raise FedatlasError(
-                f"{run.experiment}/{run.run}: is in {methods[run.run][0].path} and in {own.path}: "
+                f"{problem_of(run)}/{run.run}: is in {methods[run.run][0].path} and in {own.path}: "
                 "name another run, or one folder less"
             )
         methods[run.run] = own, run

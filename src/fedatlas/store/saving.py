@@ -1,5 +1,6 @@
 """Tables of comparisons as files for papers and other programs."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -7,12 +8,25 @@ from typing import TYPE_CHECKING, NamedTuple
 from fedatlas.errors import FedatlasError
 from fedatlas.files import write_atomically, write_text
 from fedatlas.latex import text
+from fedatlas.schema.quantities import MEASUREMENTS
 
 if TYPE_CHECKING:
     import pandas as pd
 
 #: What a table's file may end in.
 ENDINGS = (".tex", ".csv", ".parquet", ".json")
+
+
+# What names of runs end in → a mark in its place, and what stands below the table.
+_ORIGINS = {
+    " (published)": r"\textsuperscript{p} published",
+    " (foreign)": r"\textsuperscript{f} made elsewhere: not checked against data and code",
+}
+
+
+_ENDS = rf"({'|'.join(map(re.escape, _ORIGINS))})$"
+_LONG_NAME, _NAME_WIDTH = 24, "9.5em"  # letters from which on names have several lines
+_LETTERS_IN_COLUMN = 55
 
 
 class Cell(NamedTuple):
@@ -59,12 +73,24 @@ def save_table(
 
 def _latex(table: Tabular) -> str:
     """A table of booktabs and siunitx: numbers below each other by their points."""
+    caption = re.sub(r"[a-z]\w+", _long_name, table.caption)
+    names = next(iter(table.columns.values()))
+    origins = [
+        told for end, told in _ORIGINS.items() if any(str(one).endswith(end) for one in names)
+    ]
+    letters = [_letters(head, cells) for head, cells in table.columns.items()]
+    first = (
+        "l" if letters[0] <= _LONG_NAME else rf">{{\raggedright\arraybackslash}}p{{{_NAME_WIDTH}}}"
+    )
+    letters[0] = min(letters[0], _LONG_NAME)
+    # Across both columns of a page; on a page of one it is as any.
+    kind = "table*" if sum(letters) + len(letters) > _LETTERS_IN_COLUMN else "table"
     kinds, heads = "", list[str]()
     columns: list[list[str]] = []
     for head, cells in table.columns.items():
         numbers = [one.number for one in cells if isinstance(one, Cell)]
         intervals = any(isinstance(one, Cell) and one.interval for one in cells)
-        kinds += (_kind(numbers) if columns else "l") + r"@{\,}l" * intervals
+        kinds += (_kind(numbers) if columns else first) + r"@{\,}l" * intervals
         place = "r" if columns and not intervals else "l"
         heads.append(rf"\multicolumn{{{1 + intervals}}}{{{place}}}{{{text(head)}}}")
         columns.append([_cell(one, intervals) for one in cells])
@@ -77,19 +103,34 @@ def _latex(table: Tabular) -> str:
         [
             r"% \usepackage{booktabs, siunitx}",
             *(
-                r"\begin{table}",
+                rf"\begin{{{kind}}}",
                 r"\centering",
-                rf"\caption{{{text(table.caption[:1].upper() + table.caption[1:])}}}",
+                rf"\caption{{{text(caption[:1].upper() + caption[1:])}}}",
             ),
+            r"\footnotesize\setlength{\tabcolsep}{3pt}",
             r"\sisetup{mode = text, reset-text-series = false}",
             *(rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", " & ".join(heads) + r" \\"),
             r"\midrule",
             *(" & ".join(row) + r" \\" for row in zip(*columns, strict=True)),
             *(r"\bottomrule", r"\end{tabular}"),
-            *(rf"\par\footnotesize {note}" for note in [*notes, *map(text, table.notes)]),
-            *(r"\end{table}", ""),
+            *(rf"\par {note}" for note in [*notes, *origins, *map(text, table.notes)]),
+            *(rf"\end{{{kind}}}", ""),
         ]
     )
+
+
+def _long_name(name: re.Match[str]) -> str:
+    """A measurement as figures call it; any other word as it is."""
+    return MEASUREMENTS[name[0]].long_name if name[0] in MEASUREMENTS else name[0]
+
+
+def _letters(head: str, cells: Sequence[str | Cell]) -> int:
+    """How wide a column is."""
+    shown = (
+        f"{one.number} {one.interval}" if isinstance(one, Cell) else re.sub(_ENDS, "", one)
+        for one in cells
+    )
+    return max(len(head), *map(len, shown))
 
 
 def _kind(numbers: Sequence[str]) -> str:
@@ -105,7 +146,8 @@ def _is_number(text: str) -> bool:
 
 def _cell(one: str | Cell, intervals: bool) -> str:
     if isinstance(one, str):
-        return text(one)
+        name, end, *_ = [*re.split(_ENDS, one), ""]
+        return text(name) + _ORIGINS.get(end, "").partition(" ")[0]
     number = one.number if _is_number(one.number) else f"{{{text(one.number)}}}"
     bold = r"\bfseries " if one.is_best and one.alone else ""
     tied = r"\textsuperscript{a}" if one.is_best and not one.alone else ""
