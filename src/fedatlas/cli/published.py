@@ -216,6 +216,8 @@ def compare(
     for path in table or ():
         found.save(path)
     say(found)
+    if figure:
+        say(f"figure: {drawn.note}")
 
 
 def profile(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedatlas.figures.style import is_narrow, letters_within
 from fedatlas.files import write_text
 from fedatlas.latex import text
 
@@ -19,10 +22,18 @@ _HEAD = r"""% \usepackage{pgfplots, xcolor}
 % \usepgfplotslibrary{fillbetween, groupplots}
 % \pgfplotsset{compat=1.18}
 \begin{tikzpicture}
+COLOURS
 \begin{groupplot}[group style={group size=COLUMNS, horizontal sep=1.8cm, vertical sep=1.8cm},
-  reverse legend, legend style={font=\footnotesize, draw=none, at={(0.5,-0.3)}, anchor=north,
-  cells={anchor=west}}]
+  scale only axis, width=WIDTHin, height=HEIGHTin, label style={font=\footnotesize},
+  tick label style={font=\footnotesize}, xlabel style={text width=WIDTHin, align=center},
+  reverse legend, legend to name=NAME, legend columns=ENTRIES,
+  legend style={font=\footnotesize, draw=none, cells={anchor=west, align=left}}]
 """
+_LEGEND = r"\node[anchor=north] at (current bounding box.south) {\pgfplotslegendfromname{NAME}};"
+_COLOUR = r"\definecolor"
+_WIDEST = 7.1  # inches of a page's text
+_LABEL, _BETWEEN = 0.85, 0.71  # inches of the vertical axis's labels, and between panels
+_POINTS = 8  # of \footnotesize
 
 
 def write_pgfplots(canvas: Canvas, path: Path) -> None:
@@ -31,26 +42,42 @@ def write_pgfplots(canvas: Canvas, path: Path) -> None:
 
     columns: dict[str, pd.Series[Any]] = {}
     numbers = path.with_suffix(".dat")
+    widest = letters_within(min(canvas.get_figwidth(), _WIDEST) - _LABEL, _POINTS)
+    widest = widest if is_narrow(canvas) else widest // 2
     places = [place for place in canvas.axes if any(_is_curve(line) for line in place.lines)]
     lines = [
         line
         for place in places
-        for line in _panel(place, columns, numbers.name, last=place is places[-1])
+        for line in _panel(place, columns, numbers.name, widest if place is places[-1] else 0)
     ]
     size = places[0].get_gridspec() if places else None
-    head = _HEAD.replace("COLUMNS", f"{size.ncols} by {size.nrows}" if size else "1 by 1")
+    across = size.ncols if size else 1
+    width = min(canvas.get_figwidth(), _WIDEST) - _LABEL - _BETWEEN * (across - 1)
+    told = {
+        # The legend needs them outside the panels.
+        "COLOURS": "\n".join(line for line in lines if line.startswith(_COLOUR)),
+        "COLUMNS": f"{across} by {size.nrows if size else 1}",
+        "WIDTH": f"{width / across:.2f}",
+        "HEIGHT": f"{min(0.65 * width / across, 2.0):.2f}",
+        "NAME": re.sub(r"\W", "-", path.stem),
+        "ENTRIES": "1" if is_narrow(canvas) else "2",
+    }
+    head, legend = (re.sub("|".join(told), lambda key: told[key[0]], of) for of in (_HEAD, _LEGEND))
     write_text(numbers, pd.DataFrame(columns).to_csv(sep=" ", index=False, na_rep="nan"))
-    write_text(
-        path, "\n".join([head.rstrip(), *lines, r"\end{groupplot}", r"\end{tikzpicture}", ""])
-    )
+    ends = (r"\end{groupplot}", legend, r"\end{tikzpicture}", "")
+    drawn = (line for line in lines if not line.startswith(_COLOUR))
+    write_text(path, "\n".join([head.rstrip(), *drawn, *ends]))
 
 
 def _is_curve(line: Any) -> bool:
     return not str(line.get_label()).startswith("_")
 
 
-def _panel(place: Axes, columns: dict[str, Any], file: str, *, last: bool) -> Iterator[str]:
-    """A panel's curves, those that are drawn last on top; the last panel has the legend."""
+def _panel(place: Axes, columns: dict[str, Any], file: str, widest: int) -> Iterator[str]:
+    """A panel's curves, those that are drawn last on top.
+
+    widest: letters in a line of the legend, which the last panel hands over; 0 for others.
+    """
     import pandas as pd
     from matplotlib.colors import to_hex
 
@@ -71,7 +98,7 @@ def _panel(place: Axes, columns: dict[str, Any], file: str, *, last: bool) -> It
         columns[f"x{at}"] = pd.Series(line.get_xdata())
         columns[f"y{at}"] = pd.Series(line.get_ydata())
         columns |= {f"{name[1:]}{at}": pd.Series(values) for name, values in band.items()}
-        yield rf"\definecolor{{curve{at}}}{{HTML}}{{{to_hex(line.get_color())[1:].upper()}}}"
+        yield rf"{_COLOUR}{{curve{at}}}{{HTML}}{{{to_hex(line.get_color())[1:].upper()}}}"
         for own in (f"{name[1:]}{at}" for name in band):
             end = rf"\addplot[name path={own}, draw=none, forget plot]"
             yield rf"{end} table[x=x{at}, y={own}] {{{file}}};"
@@ -80,6 +107,7 @@ def _panel(place: Axes, columns: dict[str, Any], file: str, *, last: bool) -> It
             yield rf"\addplot[curve{at}, opacity=0.15, forget plot] {ends};"
         dashes = ", dashed" if line.get_linestyle() != "-" else ""
         yield rf"\addplot[curve{at}, thick{dashes}] table[x=x{at}, y=y{at}] {{{file}}};"
-        if last:
-            yield rf"\addlegendentry{{{text(label)}}}"
+        if widest:
+            entry = r" \\ ".join(map(text, textwrap.wrap(label, widest)))
+            yield rf"\addlegendentry{{{entry}}}"
         band = {}

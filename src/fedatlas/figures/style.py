@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.levels import above_start, diverged, smallest
@@ -31,10 +31,11 @@ if TYPE_CHECKING:
 
     from fedatlas.evaluation.levels import Trace
 
-# Okabe and Ito's palette, for any colour vision and print; then three of Tol's muted colours.
+# Okabe and Ito's palette, for any colour vision and print; then Tol's muted colours.
 _COLOURS = [
     *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"),
-    *("#882255", "#999933", "#AAAAAA"),
+    *("#882255", "#999933", "#AAAAAA", "#332288", "#117733", "#CC6677", "#44AA99"),
+    *("#661100", "#DDCC77"),
 ]
 DASHED = (0, (4, 1.5))
 STYLE: Any = {
@@ -55,6 +56,7 @@ BANDS = "lines: median, bands: range of "
 DOTS_PER_INCH = 150
 _LETTERS_PER_INCH = 13  # in a title of 10 points
 _NARROW = 4.5  # inches
+_ROOM_OF_LINE = 0.6  # inches of a legend beside its texts
 #: By name, besides files of the user's.
 STYLES = {"column": Path(__file__).with_name("column.mplstyle")}
 # How many times its lowest value a short logarithmic axis reaches, and ticks between powers of ten.
@@ -151,12 +153,17 @@ def format_hyper_parameters(values: Mapping[str, Any]) -> str:
 
 def new_canvas(width: float, height: float) -> Canvas:
     """An empty figure; inches, unless a style of the user's says how large figures are."""
-    from matplotlib import rcParams, rcParamsDefault
     from matplotlib.figure import Figure as Canvas
 
+    return Canvas(figsize=_asked_size() or (width, height), layout="constrained")
+
+
+def _asked_size() -> Any:
+    """Inches that a style of the user's says; None without one."""
+    from matplotlib import rcParams, rcParamsDefault
+
     asked = rcParams["figure.figsize"]
-    size = (width, height) if asked == rcParamsDefault["figure.figsize"] else asked
-    return Canvas(figsize=size, layout="constrained")
+    return None if asked == rcParamsDefault["figure.figsize"] else asked
 
 
 def entry(label: str, **look: Any) -> Line2D:
@@ -166,10 +173,24 @@ def entry(label: str, **look: Any) -> Line2D:
     return Line2D([], [], label=label, **look)
 
 
+def is_narrow(canvas: Canvas) -> bool:
+    """Whether a figure has no room for panels, legends and notes beside each other."""
+    return bool(canvas.get_figwidth() < _NARROW)
+
+
+def letters_within(inches: float, points: float) -> int:
+    """How many letters of a size fit into a width."""
+    return int(inches * _LETTERS_PER_INCH * 10 / points)
+
+
 def legend_beside(place: Axes, handles: list[Line2D]) -> None:
-    """Put a legend to the right of its axes; of a narrow figure below all."""
+    """Put a legend to the right of its axes; of a narrow figure below all, no wider than it."""
     canvas = place.get_figure(root=True)
-    if canvas is not None and canvas.get_figwidth() < _NARROW:
+    if canvas is not None and is_narrow(canvas):
+        widest = letters_within(canvas.get_figwidth() - _ROOM_OF_LINE, _points("legend.fontsize"))
+        for one in handles:
+            lines = str(one.get_label()).splitlines()
+            one.set_label("\n".join(textwrap.fill(line, widest) for line in lines))
         legend_below(canvas, handles, columns=1)
         return
     place.legend(
@@ -208,17 +229,28 @@ def tick_decades(place: Axes) -> None:
 
 
 def put_title(canvas: Canvas, title: str, note: str) -> None:
-    """Put a title with a note below it, no wider than the canvas."""
-    from matplotlib import rcParams
-    from matplotlib.font_manager import FontProperties
+    """Put a title with a note below it, no wider than the canvas.
 
-    size = FontProperties(size=rcParams["figure.titlesize"]).get_size_in_points()
-    widest = int(canvas.get_figwidth() * _LETTERS_PER_INCH * 10 / size)
+    The note is the canvas's label, too. A narrow one of a paper leaves it to the caption.
+    """
+    canvas.set_label(note)
+    size = _points("figure.titlesize")
+    widest = letters_within(canvas.get_figwidth(), size)
     # Lines of about equal length leave no word alone.
     even = len(title) // (len(title) // widest + 1) + 10
     lines = textwrap.wrap(title, min(widest, even))
-    lines += [part for line in note.splitlines() for part in textwrap.wrap(line, widest)]
-    canvas.suptitle("\n".join(lines), fontsize=size)
+    told = () if _asked_size() and is_narrow(canvas) else note.splitlines()
+    lines += [part for line in told for part in textwrap.wrap(line, widest)]
+    if lines:
+        canvas.suptitle("\n".join(lines), fontsize=size)
+
+
+def _points(key: Literal["figure.titlesize", "legend.fontsize"]) -> float:
+    """The size of letters that the style says."""
+    from matplotlib import rcParams
+    from matplotlib.font_manager import FontProperties
+
+    return float(FontProperties(size=rcParams[key]).get_size_in_points())
 
 
 def as_written(canvas: Canvas) -> Canvas:

@@ -26,6 +26,11 @@ class Plot:
 
     figure: Canvas
 
+    @property
+    def note(self) -> str:
+        """What lines, bands and marks are, for a caption: a narrow figure does not say it."""
+        return "; ".join(str(self.figure.get_label()).splitlines())
+
     def save(self, path: Path | str) -> None:
         """Write it to a file, whole or not at all.
 

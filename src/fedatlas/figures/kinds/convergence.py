@@ -31,6 +31,7 @@ from fedatlas.figures.style import (
     entry,
     format_floor,
     format_hyper_parameters,
+    is_narrow,
     legend_beside,
     lost_note,
     new_canvas,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 _LINE_STYLES: list[Any] = ["-", "--", ":", "-.", (0, (8, 3)), (0, (1, 3)), (0, (5, 1, 1, 1, 1, 1))]
 _WIDTH = 1.3  # of the thinnest lines
 _HEIGHT = 2.5  # inches of a row, at least
+_STACKED, _LINE = 1.7, 0.15  # inches of a panel among stacked ones, and of a line of their legend
 _NEXT_TO_NOTHING = 100  # how many times a start's cost the next record's is
 # What the axis of a measurement that rises to 1 says where it leaves out the start of curves.
 _CUT = "(curves start below this axis)"
@@ -146,15 +148,9 @@ class ConvergenceFigure(Figure):
         rows, costs = list(_rows(self, shown)), self.costs
         heights = [_height(row) if row.measurement == self.measurement else _HEIGHT for row in rows]
         canvas = new_canvas(2.5 + 3.0 * len(costs), 0.9 + sum(heights))
-        axes = canvas.subplots(
-            len(rows),
-            len(costs),
-            squeeze=False,
-            height_ratios=heights,
-            sharey="row",
-            # Unequal partitions differ a thousandfold in what a round costs.
-            sharex="none" if self.rows == "partition" else "col",
-        )
+        stacked = is_narrow(canvas)
+        # Unequal partitions differ a thousandfold in what a round costs.
+        axes = _panels(canvas, heights, len(costs), share_costs=self.rows != "partition")
         logarithmic = {
             cost: any(_ends_far_apart(cost, row.curves) for row in rows) for cost in costs
         }
@@ -166,13 +162,15 @@ class ConvergenceFigure(Figure):
                     place.set_yscale("log")
             if any(_is_clipped(curve, row.measurement) for curve in row.curves):
                 notes.append(format_floor(row.measurement))
-            label = textwrap.fill(MEASUREMENTS[row.measurement].long_name, _LETTERS_OF_LABEL)
+            widest = _LETTERS_OF_LABEL // (2 if stacked else 1)
+            label = textwrap.fill(MEASUREMENTS[row.measurement].long_name, widest)
             if row.measurement in LARGER_IS_BETTER:
                 low, high, told = _heights(row, logarithmic)
                 places[0].set_ylim(low, high)  # the row shares them
                 places[0].ticklabel_format(axis="y", useOffset=False)
                 label = "\n".join([label, *told])
-            places[0].set_ylabel(f"{row.title}\n{label}" if row.title else label)
+            for place in places if stacked else places[:1]:
+                place.set_ylabel(f"{row.title}\n{label}" if row.title else label)
             draw_rates(row.rates, places, costs)
             marked = _mark_full_rounds(places[0], costs[0], row.curves)
             if row.measurement == self.measurement:  # rows of other measurements share its curves
@@ -183,9 +181,10 @@ class ConvergenceFigure(Figure):
                 place.set_xlim(left=0)
         if apart := _format_deltas(rows) if EPSILON in costs else "":
             notes.append(apart)
-        for place, cost in zip(axes[-1], costs, strict=True):
-            own = "\n(at each run's own δ)" if apart and cost == EPSILON else ""
-            place.set_xlabel(axis(cost).label + own)
+        for places in axes if stacked else axes[-1:]:
+            for place, cost in zip(places, costs, strict=True):
+                own = "\n(at each run's own δ)" if apart and cost == EPSILON else ""
+                place.set_xlabel(axis(cost).label + own)
         origins = [_ORIGINS] * bool(shown.published)
         if any(len(row.curves) > 1 for row in rows):
             notes.append(_WIDER)
@@ -193,7 +192,32 @@ class ConvergenceFigure(Figure):
             notes.append(_SCALED)
         seeds = shown.seeds(BANDS, every_point=self.points == "all")
         put_title(canvas, title, "\n".join([seeds, *origins, *dict.fromkeys(notes)]))
+        if stacked:
+            texts = [text.get_text() for legend in canvas.legends for text in legend.get_texts()]
+            lines = sum(1 + text.count("\n") for text in texts)
+            least = _STACKED * axes.size + _LINE * lines
+            canvas.set_figheight(max(canvas.get_figheight(), least))
         return canvas
+
+
+def _panels(
+    canvas: Canvas, heights: list[float], costs: int, *, share_costs: bool
+) -> np.ndarray[Any, Any]:
+    """Axes (rows, costs); those of a narrow figure lie below each other."""
+    if not is_narrow(canvas):
+        return canvas.subplots(
+            len(heights),
+            costs,
+            squeeze=False,
+            height_ratios=heights,
+            sharey="row",
+            sharex="col" if share_costs else "none",
+        )
+    axes = canvas.subplots(len(heights) * costs, 1, squeeze=False).reshape(-1, costs)
+    for first, *others in axes:
+        for place in others:
+            place.sharey(first)
+    return axes
 
 
 class _Curve(NamedTuple):
