@@ -89,10 +89,11 @@ def _check_problem(problem: str, where: str) -> None:
 
     from fedatlas.plan.build import heads_in
     from fedatlas.plan.places import shipped_configuration
+    from fedatlas.schema.experiment_files import names_in
 
     known = {file.name.partition(".")[0] for file in Path().glob("published/*/*.nc*")}
     with suppress(FedatlasError):  # a package without the workflow
-        known |= {head.name for head in heads_in(shipped_configuration(), *projects())}
+        known |= {*names_in(heads_in(shipped_configuration(), *projects()))}
     if problem not in known and (close := get_close_matches(problem, known, cutoff=0.8)):
         raise FedatlasError(
             f"{where}: problem: no experiment '{problem}' is in the configuration, in projects "
