@@ -104,7 +104,7 @@ def test_a_theorem_that_the_table_lacks_is_an_error():
     with pytest.raises(FedatlasError, match="claim 'faster': covered_by: no theorem 'Lemma 1'"):
         judged(results(1e-3, 1e-2, within("a", "")), "Lemma 1")
     bare = results(1e-3, 1e-2)
-    with pytest.raises(FedatlasError, match="needs the theory of the experiment"):
+    with pytest.raises(FedatlasError, match="needs the study 'theory'"):
         judged(Results(bare.traces, bare.chosen))
 
 

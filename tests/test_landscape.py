@@ -336,7 +336,7 @@ def test_evidence_tells_the_point_and_the_search(figure_1):
 
 
 def test_a_claim_without_its_landscape_is_an_error():
-    with pytest.raises(FedatlasError, match="needs the landscape"):
+    with pytest.raises(FedatlasError, match="needs the study 'landscape'"):
         verdict(None, "saddle", 0.1)
 
 

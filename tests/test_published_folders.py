@@ -13,9 +13,11 @@ from fedatlas.store.rejudging import judged_in, published_folders, rejudge, told
 from workflow_copy import ROOT
 
 FOLDERS = published_folders(ROOT / "published")
+# The suite has runs, and no claims.
+JUDGED = [folder for folder in FOLDERS if judged_in(folder)]
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", JUDGED, ids=lambda folder: folder.name)
 def test_verdicts_follow_from_what_is_published(folder: Path):
     """Judged again by today's rule; folders from before they had to follow are told apart."""
     plan = build_plan(ROOT / "config", names=judged_in(folder))
@@ -35,7 +37,7 @@ def test_every_experiment_that_was_judged_has_its_folder():
     guide = (ROOT / "docs" / "published.md").read_text(encoding="utf-8")
     lines = map(shlex.split, re.findall(r"^publish (?!\()(.+)$", guide, re.MULTILINE))
     patterns = {folder: own for folder, *own in lines}
-    assert patterns.keys() == {folder.name for folder in FOLDERS}
+    assert patterns.keys() == {folder.name for folder in JUDGED}
     judged = {one.experiment for one in read_kept(ROOT / "config" / "verdicts.csv")}
     judged |= {name for folder in FOLDERS for name in judged_in(folder)}
     for name in judged:

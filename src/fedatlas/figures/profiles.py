@@ -67,7 +67,7 @@ def compose(title: str, note: str, titles: Mapping[str, str], rows: Sequence[Cur
         at = np.linspace(1, MOST, _POINTS)
         for line, look in zip(performance_profile(ratios(typical(spent)), at), own, strict=True):
             places[2].plot(at, line, **look)
-        places[2].set_xlabel("ratio to the method that spends least")
+        places[2].set_xlabel("cost over the least")
         tick_plainly(places[2].xaxis, range(1, int(MOST) + 1))
         for place, of in zip(places, ("instances", "instances", "pairs"), strict=False):
             place.set_ylabel(f"share of {of}")

@@ -128,13 +128,18 @@ def _made(crate: ROCrate, folder: Path, files: Mapping[str, Entity]) -> Iterator
         if any("foreign" in point.attributes for point in points):
             judged += [files[file.name] for file in own]  # nothing here made them
             continue
-        specifications = [json.loads(str(point.attributes["specification"])) for point in points]
-        for one in dict.fromkeys(each["dataset"] for each in specifications):
+        usual = Experiment(own[0]).heading.dataset
+        specifications = [
+            json.loads(str(point.attributes.get("specification", "{}"))) for point in points
+        ]
+        datasets = dict.fromkeys(each.get("dataset", usual) for each in specifications)
+        for one in datasets:
             about = {"@type": "CreativeWork", "name": one, "description": f"the data set {one}"}
             if one not in sources:
                 sources[one] = crate.add(ContextEntity(crate, f"#data-{one}", about))
-        data = [sources[one] for one in dict.fromkeys(each["dataset"] for each in specifications)]
-        code = sorted({str(point.attributes["source_digest"])[:12] for point in points})
+        data = [sources[one] for one in datasets]
+        known = {str(point.attributes.get("source_digest", "unknown")) for point in points}
+        code = sorted(digest[:12] for digest in known)
         beside = [
             entity
             for place, entity in files.items()
