@@ -121,7 +121,8 @@ def run_methods(
                 process.terminate()
             raise
     say(f"Traces lie in {results / 'experiments'}\n")
-    for told in scores_of(suite, names, [results, *(archive or [])], cost):
+    asked = [name for name in names if name in dict(jobs)]
+    for told in scores_of(suite, asked, [results, *(archive or [])], cost):
         say(f"{told}\n")
 
 

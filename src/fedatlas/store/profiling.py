@@ -1,7 +1,7 @@
 """Profiles of methods over the experiments of atlases: table, figure, LaTeX."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,7 +33,7 @@ from fedatlas.evaluation.tuning import ranked
 from fedatlas.figures.profiles import Currency, compose
 from fedatlas.markdown import counted
 from fedatlas.plain_text import printable
-from fedatlas.schema.config import Names, listed
+from fedatlas.schema.config import Names, is_named, listed
 from fedatlas.schema.quantities import check_reachable
 from fedatlas.store.atlas import Atlas, AtlasRun, as_atlas, atlas_runs
 from fedatlas.store.beside import differences, problem_of, selection_of
@@ -64,7 +64,8 @@ class Profiles:
         """A row for each method, the best first: score with interval, who it is ahead of, ranks.
 
         "ahead of" counts the methods that are behind by more than what is resolved. "after one try"
-        is there where a configuration of any method was chosen among several.
+        is there where a configuration of any method was chosen among several, and empty for a
+        method of which not all are here.
         """
         import pandas as pd
 
@@ -82,7 +83,8 @@ class Profiles:
             "reached": [f"{share:.0%}" for share in own.reached],
         }
         if len(row.tries) > 1:
-            columns["after one try"] = [f"{area:.2f}" for area in row.tries[0]]
+            after = ["–" if np.isnan(area) else f"{area:.2f}" for area in row.tries[0]]
+            columns["after one try"] = after
         order = np.argsort(-own.area, kind="stable")
         return pd.DataFrame(columns).iloc[order].set_index("method")
 
@@ -189,11 +191,12 @@ def profile(
     FedAvg    1.00 (0.00 to 1.00)    100%     67%
     FedPAGE   0.86 (0.00 to 1.00)      0%    100%
     """
-    atlases = [atlas] if isinstance(atlas, Atlas | Path | str) else atlas
+    given = [atlas] if isinstance(atlas, Atlas | Path | str) else atlas
+    atlases = [as_atlas(one) for one in given]
     found = [
         (own, run)
-        for own in map(as_atlas, atlases)
-        for run in atlas_runs(own, experiments=experiments, runs=runs)
+        for own, named in zip(atlases, _named_in(atlases, experiments), strict=True)
+        for run in (atlas_runs(own, experiments=named, runs=runs) if named != [] else ())
         if isinstance(metric, str) or problem_of(run) in metric
     ]
     metrics = {
@@ -220,11 +223,19 @@ def profile(
         problem: {method: grid[0] for method, grid in methods.items()}
         for problem, methods in grids.items()
     }
+    lacking = {
+        method
+        for problem, methods in problems.items()
+        for method, (own, run) in methods.items()
+        if len(grids[problem][method]) < len(_candidates(own, run))
+    }
     rows = {}
     for name in costs:
         spent = costs_to_targets(chosen, metrics, wanted, name)
         scored = scores(spent)
-        rows[name] = Currency(name, spent, scored, by_tries(grids, metrics, wanted, name))
+        tries = by_tries(grids, metrics, wanted, name)
+        tries[:, [method in lacking for method in spent.methods]] = np.nan
+        rows[name] = Currency(name, spent, scored, tries)
     methods = next(iter(problems.values()))
     theirs = [own.is_published(run.place) for own, run in methods.values()]
     origins = ["published" if one and not all(theirs) else "ours" for one in theirs]
@@ -236,6 +247,20 @@ def profile(
     )
     told = _told_targets({metrics[problem] for problem in problems}, targets, of_start)
     return Profiles(told, dict(zip(methods, called, strict=True)), rows, notes)
+
+
+def _named_in(atlases: Sequence[Atlas], experiments: Names) -> list[list[str] | None]:
+    """Which of the names and patterns each atlas has; what none has is for all, to be refused."""
+    patterns = listed(experiments)
+    if patterns is None:
+        return [None for _ in atlases]
+    there = [{name for paper in one for name in one.names(paper)} for one in atlases]
+    unknown = [each for each in patterns if not any(_means(each, own) for own in there)]
+    return [[each for each in patterns if each in unknown or _means(each, own)] for own in there]
+
+
+def _means(pattern: str, names: Iterable[str]) -> bool:
+    return any(is_named(name, [pattern]) for name in names)
 
 
 def _targets(
@@ -345,8 +370,7 @@ def _problems(
 
 def _grid(atlas: Atlas, run: AtlasRun) -> list[Trace]:
     """The run's configurations, the best first as they are chosen; its own if not all are here."""
-    entry = selection_of(atlas, run) or {}
-    names = [one["point"] for one in ranked(entry.get("candidates", ()))]
+    names = _candidates(atlas, run)
     place = f"{run.paper}/{run.experiment}/{run.run}"
     if names[:1] != [run.point] or not set(names) <= set(atlas.names(place)):
         return [run.trace]
@@ -355,6 +379,12 @@ def _grid(atlas: Atlas, run: AtlasRun) -> list[Trace]:
         atlas.dataset(f"{place}/{name}").sel(seed=seeds) if name != run.point else run.trace
         for name in names
     ]
+
+
+def _candidates(atlas: Atlas, run: AtlasRun) -> list[str]:
+    """The points that were tried, the best first."""
+    entry = selection_of(atlas, run) or {}
+    return [one["point"] for one in ranked(entry.get("candidates", ()))]
 
 
 def _size(costs: Costs) -> str:
