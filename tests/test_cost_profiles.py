@@ -259,6 +259,16 @@ def test_the_command_prints_what_is_resolved_first_and_writes_files(path, tmp_pa
     assert len(files[2].read_text(encoding="utf-8").splitlines()) == 1 + 6 * 4 * 2
 
 
+def test_a_method_of_another_folder_may_have_some_of_the_problems(path, tmp_path):
+    run = {"mine": ("Mine", {"only": noisy_trace(0.9, seed=3)})}
+    other = write_atlas(tmp_path / "mine", {"paper": {"problem-1": ({}, run)}})
+    asked = {"experiments": ["problem-1"], "of_start": True}
+    found = fedatlas.profile([path, other], "gradient_norm", "bytes", [0.5], **asked)
+    assert set(found.titles.values()) == {"Fast_1", "Slow", "Extra", "Mine"}
+    with pytest.raises(FedatlasError, match="'problem-9' matches none"):
+        fedatlas.profile([path, other], "gradient_norm", "bytes", [0.5], experiments=["problem-9"])
+
+
 def test_targets_may_be_shares_of_the_start_and_measurements_those_of_each_problem(path):
     mixed = {
         "problem-0": "gradient_norm",
