@@ -125,6 +125,8 @@ def test_constraints_pin_what_the_project_asks_for_within_its_bounds():
     extras = [each for extra in project()["optional-dependencies"].values() for each in extra]
     for text in project()["dependencies"] + extras:
         requirement = Requirement(text)
+        if requirement.name == "fedatlas":  # with extras of its own
+            continue
         version = pinned()[canonicalize_name(requirement.name)]
         assert requirement.specifier.contains(version), f"{requirement} is pinned to {version}"
 

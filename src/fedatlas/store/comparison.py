@@ -79,12 +79,13 @@ def compare(
     Raises FedatlasError for unknown names, for a metric that no run measures, and where no
     published run solved the problem of ours.
 
-    >>> fedatlas.compare(ATLAS, "gradient_norm", ["round", "bytes"], 0.1, experiments=["vfb2-*"])
+    >>> asked = "gradient_norm", ["exchanges", "bytes"], 0.1
+    >>> fedatlas.compare(ATLAS, *asked, experiments=["vfb2-*"])
     cost to gradient_norm ≤ 0.1: geometric mean (95 % interval)
-                           round                bytes   seeds
+                           exchanges                bytes   seeds
     run
-    VFB²-SVRG  49.8 (41.7 to 59.3)  3.9M (3.27M to 4.65M)  2 of 2
-    FedPAGE    46.8 (41.1 to 53.4)  51.4k (37.1k to 71.1k)  3 of 3
+    VFB²-SVRG  19.9k (16.7k to 23.7k)  3.9M (3.27M to 4.65M)  2 of 2
+    FedPAGE       46.8 (41.1 to 53.4)  51.4k (37.1k to 71.1k)  3 of 3
     """
     check_level(metric)
     if not isinstance(target, Real):
