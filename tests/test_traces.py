@@ -52,8 +52,14 @@ def test_record_schedules_by_first_rounds(rounds, every, first):
     assert record_schedule(rounds, declared).tolist() == sorted({*expected, rounds})
 
 
-@pytest.mark.parametrize("every", [{1: 2}, {10: 3, 0: 1}, {0: 0}, {}])
-def test_a_record_schedule_begins_with_round_0_and_rises(every):
+def test_a_record_schedule_is_in_the_order_of_rounds():
+    """As JSON has its keys: "0", "100", "20"."""
+    found = TypeAdapter(RecordEvery).validate_json('{"0": 1, "100": 10, "20": 5}')
+    assert list(found.items()) == [(0, 1), (20, 5), (100, 10)]
+
+
+@pytest.mark.parametrize("every", [{1: 2}, {0: 0}, {}])
+def test_a_record_schedule_begins_with_round_0(every):
     with pytest.raises(ValidationError, match=r"must begin with round 0|greater than"):
         TypeAdapter(RecordEvery).validate_python(every)
 

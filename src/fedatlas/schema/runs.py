@@ -150,9 +150,11 @@ class Selection(Model):
 
 
 def _from_the_start(every: int | dict[int, int]) -> int | dict[int, int]:
-    if not isinstance(every, int) and (0 not in every or list(every) != sorted(every)):
-        raise ValueError("must begin with round 0 and rise, such as {0: 2, 40: 20}")
-    return every
+    if isinstance(every, int):
+        return every
+    if 0 not in every:
+        raise ValueError("must begin with round 0, such as {0: 2, 40: 20}")
+    return dict(sorted(every.items()))  # JSON has its keys as text, in the order of text
 
 
 #: After how many rounds a run is measured again; also by first rounds: {0: 2, 40: 20}.
