@@ -114,7 +114,7 @@ BUDGETS = {"budgets": {"samples": 1, "dimension": 1, "last_horizon": 1}}
             {"figure": OF_TESTS, "partition": BASE["partition"] | {"test": "test"}},
             r"the figure looks at test_auroc, .* does not measure",
         ),
-        ({"trained": False}, "'trained: false' needs 'budgets' or 'privacy_audit'"),
+        ({"trained": False}, "'trained: false' needs 'budgets', 'privacy_audit' or 'worst_cases'"),
         (claim("budget_order", smaller="one", than=["two"]), "budget_order needs 'budgets'"),
         (claim("audit_stands", run="one"), "kind audit_stands needs 'privacy_audit'"),
         ({"trained": False} | BUDGETS | FASTER, "kind order needs 'trained: true'"),

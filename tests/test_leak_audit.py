@@ -297,7 +297,7 @@ def test_attacks_by_the_same_parties_are_cases_by_their_names(results):
 def test_an_attack_that_the_audit_lacks_is_named(results):
     with pytest.raises(FedatlasError, match="no attack of the audit begins with 'a guess'"):
         judged(results, "a guess")
-    with pytest.raises(FedatlasError, match="needs the leaks"):
+    with pytest.raises(FedatlasError, match="needs the study 'leaks'"):
         judged(Results({}, {}), "the sign")
 
 
