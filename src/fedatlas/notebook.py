@@ -216,7 +216,13 @@ def _sharded(
     dataset: Dataset, split: str, partition: Partition, target: Path, folder: Path, results: Path
 ) -> list[Path]:
     """The shard files of a partition."""
-    prepared, kept = _prepared(dataset, split, folder, results), partition.test_split
+    kept = partition.test_split
+    if lacking := " ".join(map(str, unprepared(dataset, [split, kept or split], results))):
+        raise FedatlasError(
+            f"{_WHERE}: data set '{dataset.name}' is made of raw files and is not prepared yet: "
+            f"make {lacking} by `snakemake {lacking} --cores 1`, or hand over features and labels"
+        )
+    prepared = _prepared(dataset, split, folder, results)
     test = _prepared(dataset, kept, folder, results) if kept else None
     target.mkdir(parents=True)
     files = shard_files(target, partition.silos)
@@ -230,17 +236,17 @@ def _sharded(
     return files
 
 
+def unprepared(dataset: Dataset, splits: Sequence[str], results: Path) -> list[Path]:
+    """Files of the workflow that splits of raw files need and that are not there."""
+    own = dict.fromkeys(split for split in splits if dataset.split(split).files)
+    files = [results / "data" / dataset.name / f"{split}.parquet" for split in own]
+    return [file for file in files if not file.is_file()]
+
+
 def _prepared(dataset: Dataset, split: str, folder: Path, results: Path) -> Path:
     """The prepared file of a split: the workflow's, or one made of what needs no raw file."""
-    known = results / "data" / dataset.name / f"{split}.parquet"
     if dataset.split(split).files:
-        if not known.is_file():
-            raise FedatlasError(
-                f"{_WHERE}: data set '{dataset.name}' is made of raw files and is not prepared "
-                f"yet: make {known} by `snakemake {known} --cores 1`, or hand over features and "
-                "labels"
-            )
-        return known
+        return results / "data" / dataset.name / f"{split}.parquet"
     made = folder / f"{split}.parquet"
     if not made.exists():
         by = split != "train" and dataset.scaled_by_train

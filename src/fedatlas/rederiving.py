@@ -17,17 +17,16 @@ from fedatlas.evaluation.verdicts import Verdict
 from fedatlas.figures import style
 from fedatlas.figures.style import Shown
 from fedatlas.markdown import counted
-from fedatlas.notebook import train_plan
+from fedatlas.notebook import train_plan, unprepared
 from fedatlas.plan.build import Plan, build_plan
 from fedatlas.plan.results import heading_spec
 from fedatlas.provenance.difference import Tolerance, compare_traces
+from fedatlas.schema.endings import MEASURED_TIMES
 from fedatlas.schema.models import read_json, validated
 from fedatlas.schema.runs import RunSpec, Selection
 from fedatlas.store.atlas import Atlas, open_atlas
 from fedatlas.store.rejudging import Kept, Runs, kept_in_published, published_folders
 
-# Measured on the machine that trained: they differ on every other, and at every time.
-_MEASURED_TIMES = ("wall_time", "elapsed_time")
 # Half a unit of the third digit, the fewest that are published.
 _ROUNDED = 5e-4
 
@@ -191,13 +190,11 @@ def trained_again(found: Found, course: Course, results: Path, device: str) -> t
 def _require_data(found: Found, spec: RunSpec, test: str | None, results: Path) -> None:
     """FedatlasError for splits of raw files that are not prepared."""
     dataset = found.plan.catalogue[spec.dataset]
-    splits = [split for split in (spec.split, test) if split and dataset.split(split).files]
-    files = [results / "data" / spec.dataset / f"{split}.parquet" for split in splits]
-    if lacking := [str(file) for file in files if not file.is_file()]:
+    if lacking := unprepared(dataset, [spec.split, *([test] if test else [])], results):
         raise FedatlasError(
             f"{spec.name}: needs the data set '{spec.dataset}': prepare it by snakemake "
-            f"{' '.join(lacking)} --cores 1 (raw files that you have: --config mirror=FOLDER), and "
-            "do this again"
+            f"{' '.join(map(str, lacking))} --cores 1 (raw files that you have: --config "
+            "mirror=FOLDER), and do this again"
         )
 
 
@@ -205,7 +202,7 @@ def _agreement(published: xr.Dataset, again: xr.Dataset) -> tuple[str, bool]:
     names = [
         name
         for name in again.variables
-        if name in published.variables and name not in (*_MEASURED_TIMES, "status")
+        if name in published.variables and name not in (*MEASURED_TIMES, "status")
     ]
     records = published.sizes["record"]
     shared = again[names].sel(record=published["record"])

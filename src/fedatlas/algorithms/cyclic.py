@@ -27,11 +27,6 @@ class Cyclic(LocalWork, ServerAlgorithm):
         "SGD are our choices"
     )
 
-    @property
-    def effective_step_size(self) -> float:
-        """K η_l."""
-        return self.local_steps * self.local_step_size
-
     def start(self, problem: HorizontalProblem, network: StarNetwork, x0: Any) -> State:
         """x = x⁰."""
         return State(x0)

@@ -41,11 +41,6 @@ class FedDyn(LocalWork, HorizontalAlgorithm):
 
     regularisation: PositiveFloat
 
-    @property
-    def effective_step_size(self) -> float:
-        """K η_l."""
-        return self.local_steps * self.local_step_size
-
     def start(self, problem: HorizontalProblem, network: StarNetwork, x0: Any) -> State:
         """x = x⁰, h = 0, g_i = 0."""
         return State(x0, problem.zeros(), problem.client_zeros())

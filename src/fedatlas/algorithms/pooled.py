@@ -25,11 +25,6 @@ class Pooled(LocalSteps, ServerAlgorithm):
     source: ClassVar[str] = "Robbins, Monro 1951, with minibatches; rounds of K steps are ours"
     federated: ClassVar[bool] = False
 
-    @property
-    def effective_step_size(self) -> float:
-        """K η_l."""
-        return self.local_steps * self.local_step_size
-
     def start(self, problem: HorizontalProblem, network: StarNetwork, x0: Any) -> State:
         """x = x⁰."""
         return State(x0)

@@ -121,8 +121,10 @@ def run_methods(
                 process.terminate()
             raise
     say(f"Traces lie in {results / 'experiments'}\n")
-    asked = [name for name in names if name in dict(jobs)]
-    for told in scores_of(suite, asked, [results, *(archive or [])], cost):
+    asked = {name for name, _ in jobs}
+    for told in scores_of(
+        suite, [name for name in names if name in asked], [results, *(archive or [])], cost
+    ):
         say(f"{told}\n")
 
 

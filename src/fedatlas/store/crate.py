@@ -72,7 +72,7 @@ def describe_folder(
     if authors:
         crate.root_dataset["author"] = authors if len(authors) > 1 else authors[0]
     programs = [crate.add(program) for program in _programs(crate, citation, commit)]
-    files = {}
+    files, experiments = {}, {}
     for file in (file for file in sorted(folder.rglob("*")) if file.is_file()):
         place = file.relative_to(folder).as_posix()
         about: dict[str, Any] = {
@@ -87,8 +87,9 @@ def describe_folder(
             continue
         files[place] = crate.add_file(file, place, properties=about)
         if file.name.endswith(PUBLISHED) and file.parent == folder:
-            files[place]["variableMeasured"] = [_column(crate, name) for name in _numbers(file)]
-    actions = add_run(crate, folder, files, authors)
+            experiments[place] = own = Experiment(file)
+            files[place]["variableMeasured"] = [_column(crate, name) for name in _numbers(own)]
+    actions = add_run(crate, experiments, files, authors)
     crate.root_dataset["mentions"] = [*programs, *actions]
     files["README.md"]["about"] = crate.root_dataset
     sums = {"description": "SHA-256 of every other file", "encodingFormat": "text/plain"}
@@ -148,9 +149,9 @@ def _author(crate: ROCrate, declared: dict[str, str]) -> ContextEntity:
     return Person(crate, identifier, {"name": name})
 
 
-def _numbers(file: Path) -> list[str]:
+def _numbers(one: Experiment) -> list[str]:
     """Costs and measurements in a file of runs."""
-    points = [point for own in Experiment(file).points.values() for point in own.values()]
+    points = [point for own in one.points.values() for point in own.values()]
     held = {name for point in points for name in point.numbers.split()}
     return [name for name in NUMBERS if name in held]
 

@@ -6,7 +6,6 @@ This makes of an RO-Crate a Provenance Run Crate 0.5 (https://w3id.org/ro/wfrun/
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from rocrate.model.contextentity import ContextEntity
@@ -15,7 +14,7 @@ from rocrate.rocrate import ROCrate
 
 from fedatlas import __version__
 from fedatlas.steps import STEPS
-from fedatlas.store.experiment import PUBLISHED, Experiment
+from fedatlas.store.experiment import Experiment
 
 #: Of the RO-Crate that Provenance Run Crates are.
 CRATE_VERSION = "1.1"
@@ -43,11 +42,14 @@ class Made(NamedTuple):
 
 
 def add_run(
-    crate: ROCrate, folder: Path, files: Mapping[str, Entity], agents: Sequence[Entity]
+    crate: ROCrate,
+    experiments: Mapping[str, Experiment],
+    files: Mapping[str, Entity],
+    agents: Sequence[Entity],
 ) -> list[Entity]:
     """Add the run of the workflow that the crate's main entity is, and return its actions.
 
-    files: by their places in the folder. agents: who ran it, the first of them.
+    experiments, files: by their places in the folder. agents: who ran it, the first of them.
     """
 
     def add(identifier: str, kind: str, **about: Any) -> Entity:
@@ -63,7 +65,7 @@ def add_run(
         for address, name in _PROFILES.items()
     ]
     agent = {"agent": agents[0]} if agents else {}
-    made = list(_made(crate, folder, files))
+    made = list(_made(crate, experiments, files))
     tools, steps, actions, controls = {}, {}, [], []
     for position, name in enumerate(dict.fromkeys(one.step for one in made)):
         told = {"name": f"fedatlas step {name}", "description": STEPS[name].about}
@@ -111,24 +113,26 @@ def add_run(
     return [run, *actions]
 
 
-def _made(crate: ROCrate, folder: Path, files: Mapping[str, Entity]) -> Iterator[Made]:
+def _made(
+    crate: ROCrate, experiments: Mapping[str, Experiment], files: Mapping[str, Entity]
+) -> Iterator[Made]:
     """An action for each experiment, and that of all verdicts last."""
     sources: dict[str, Entity] = {}
-    parts: dict[str, list[Path]] = {}
-    for file in sorted(folder.glob(f"*{PUBLISHED}")):
-        parts.setdefault(Experiment(file).heading.experiment, []).append(file)
+    parts: dict[str, list[str]] = {}
+    for place, one in experiments.items():
+        parts.setdefault(one.heading.experiment, []).append(place)
     judged: list[Entity] = []
     for name, own in parts.items():
         points = [
             point
-            for file in own
-            for of_run in Experiment(file).points.values()
+            for place in own
+            for of_run in experiments[place].points.values()
             for point in of_run.values()
         ]
         if any("foreign" in point.attributes for point in points):
-            judged += [files[file.name] for file in own]  # nothing here made them
+            judged += [files[place] for place in own]  # nothing here made them
             continue
-        usual = Experiment(own[0]).heading.dataset
+        usual = experiments[own[0]].heading.dataset
         specifications = [
             json.loads(str(point.attributes.get("specification", "{}"))) for point in points
         ]
@@ -145,7 +149,7 @@ def _made(crate: ROCrate, folder: Path, files: Mapping[str, Entity]) -> Iterator
             for place, entity in files.items()
             if place == f"selections/{name}.json" or place.startswith(f"studies/{name}/")
         ]
-        made = [*(files[file.name] for file in own), *beside]
+        made = [*(files[place] for place in own), *beside]
         judged += made
         told = f"fedatlas run {name}, by code with the digest {', '.join(code)}"
         yield Made("train_run", name, told, data, made)

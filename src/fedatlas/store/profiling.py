@@ -215,19 +215,18 @@ def profile(
         alike = None if of_start or not isinstance(metric, str) else metric
         targets = read_targets(targets, alike or "objective")
     wanted = _targets(problems, metrics, targets, of_start)
-    grids = {
-        problem: {method: _grid(own, run) for method, (own, run) in methods.items()}
-        for problem, methods in problems.items()
-    }
+    grids: dict[str, dict[str, list[Trace]]] = {}
+    lacking = set()  # methods of which not all that was tried is here
+    for problem, methods in problems.items():
+        grids[problem] = {}
+        for method, (own, run) in methods.items():
+            names = _candidates(own, run)
+            grids[problem][method] = _grid(own, run, names)
+            if len(grids[problem][method]) < len(names):
+                lacking.add(method)
     chosen = {
         problem: {method: grid[0] for method, grid in methods.items()}
         for problem, methods in grids.items()
-    }
-    lacking = {
-        method
-        for problem, methods in problems.items()
-        for method, (own, run) in methods.items()
-        if len(grids[problem][method]) < len(_candidates(own, run))
     }
     rows = {}
     for name in costs:
@@ -368,9 +367,8 @@ def _problems(
     return kept, notes
 
 
-def _grid(atlas: Atlas, run: AtlasRun) -> list[Trace]:
-    """The run's configurations, the best first as they are chosen; its own if not all are here."""
-    names = _candidates(atlas, run)
+def _grid(atlas: Atlas, run: AtlasRun, names: Sequence[str]) -> list[Trace]:
+    """The traces of all configurations that were tried; the run's own if not all are here."""
     place = f"{run.paper}/{run.experiment}/{run.run}"
     if names[:1] != [run.point] or not set(names) <= set(atlas.names(place)):
         return [run.trace]

@@ -23,6 +23,7 @@ from fedatlas.evaluation.verdicts import verdict_summary, verdicts_to_csv
 from fedatlas.files import canonical_json, write_text
 from fedatlas.markdown import counted, paragraph, text
 from fedatlas.schema.config import Names, is_named, listed
+from fedatlas.schema.endings import MEASURED_TIMES
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.models import read_json
 from fedatlas.schema.quantities import COSTS
@@ -53,7 +54,7 @@ MOST_BYTES = 1_000_000
 #: Significant digits of measurements in thinned traces: more only where verdicts need them.
 DIGITS = (3, 4, 6)
 # Costs have more: they pack well. Of times that were measured the second digit is chance.
-_DIGITS_OF_COSTS = dict.fromkeys(COSTS, 4) | {"wall_time": 2, "elapsed_time": 2}
+_DIGITS_OF_COSTS = dict.fromkeys(COSTS, 4) | dict.fromkeys(MEASURED_TIMES, 2)
 
 
 class Detail(NamedTuple):

@@ -140,6 +140,11 @@ class LocalSteps(Model):
     local_step_size: PositiveFloat
     batch_size: PositiveInt | None = None
 
+    @property
+    def effective_step_size(self) -> float:
+        """K η_l."""
+        return self.local_steps * self.local_step_size
+
     def local_load(
         self, problem: HorizontalProblem, *more: tuple[int | None, int], **models: Any
     ) -> Load:
