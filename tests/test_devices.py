@@ -58,21 +58,30 @@ def test_gradient_tracking_of_networks_gives_the_same_trace(tmp_path, form, devi
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("model", ["resnet18", "cnn_28x28"])
-def test_networks_have_the_same_gradients(model, device):
+@pytest.mark.parametrize(
+    ("model", "shape"),
+    [("resnet18", (1, 28, 28)), ("cnn_28x28", (1, 28, 28)), ("resnet18_halves", (3, 32, 16))],
+)
+def test_networks_have_the_same_gradients(model, shape, device):
+    """Three outputs make an odd number of parameters, so that the second client's begin at one."""
     from fedatlas.architectures import architecture
     from fedatlas.arithmetic.batched_network import BatchedNetwork
 
     found = []
     for where in ("cpu", device):
         network = BatchedNetwork(
-            lambda: architecture(model)((1, 28, 28), 4), torch.device(where), torch.float64
+            lambda: architecture(model)(shape, 3), torch.device(where), torch.float64
         )
         flat = torch.stack([network.initial(seed) for seed in range(2)])
-        inputs = torch.from_numpy(np.random.default_rng(0).normal(size=(2, 3, 1, 28, 28)))
+        inputs = torch.from_numpy(np.random.default_rng(0).normal(size=(2, 3, *shape)))
+        statistics = network.initial_statistics().repeat(2, 1)
         outputs, gradients = network.gradients(
-            flat, inputs.to(where), lambda outputs, *_: torch.ones_like(outputs)
+            flat,
+            inputs.to(where),
+            lambda outputs, *_: torch.arange(outputs.numel(), device=where).view(outputs.shape) + 1,
+            statistics,
         )
-        found.append([part.cpu().numpy() for part in (flat, outputs, gradients)])
+        parts = (flat, outputs, gradients, statistics)
+        found.append([part.cpu().numpy() for part in parts])
     for one, other in zip(*found, strict=True):
-        np.testing.assert_allclose(other, one, rtol=1e-9, atol=1e-9 * np.abs(one).max())
+        np.testing.assert_allclose(other, one, rtol=1e-9, atol=1e-9 * np.abs(one).max(initial=0))

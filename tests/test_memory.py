@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from torch import nn
 
+from fedatlas.architectures import architecture
 from fedatlas.arithmetic import batched_network, torch_device
 from fedatlas.arithmetic.batched_network import BatchedNetwork
 from fedatlas.arithmetic.minibatches import Minibatches
@@ -188,6 +189,49 @@ def test_samples_that_influence_each_other_are_not_taken_apart(monkeypatch):
     expected = gradient()
     monkeypatch.setattr(torch_device, "AT_ONCE", 8)
     assert torch.equal(gradient(), expected)
+
+
+def test_many_samples_pass_by_the_rule_of_gpus(monkeypatch):
+    """What a sample weighs there goes by the layers, also of networks that take images only."""
+    network = BatchedNetwork(lambda: architecture("cnn_8x8")((1, 8, 8), 2), CPU)
+    inputs, point = torch.linspace(-1, 1, 30 * 64).view(30, 1, 8, 8), network.initial(0)
+    expected = network.outputs(point, inputs.__getitem__, 30)
+    network._kind = "other"
+    monkeypatch.setattr(batched_network, "_CHUNK", {"other": 20 * 64})
+    seen = []
+
+    def taken(part):
+        seen.append(part)
+        return inputs[part]
+
+    assert_near(network.outputs(point, taken, 30).numpy(), expected.numpy(), 1e-6)
+    assert len(seen) > 2
+
+
+def test_batch_norm_finds_its_numbers_at_even_places():
+    """CuDNN's fails elsewhere; a second client's parameters begin anywhere in the array of all."""
+    addresses = []
+
+    class Watched(nn.BatchNorm1d):
+        def forward(self, x):
+            addresses.extend(
+                part.data_ptr() % 16
+                for part in (self.weight, self.bias, self.running_mean, self.running_var)
+            )
+            return super().forward(x)
+
+    network = BatchedNetwork(
+        lambda: nn.Sequential(nn.Linear(3, 5), Watched(5), nn.Linear(5, 2)), CPU
+    )
+    points = torch.stack([network.initial(0)] * 2)
+    statistics = torch.stack([network.initial_statistics()] * 2)
+    assert points[1].data_ptr() % 16 != 0
+    inputs = torch.linspace(-1, 1, 2 * 4 * 3).view(2, 4, 3)
+    network.gradients(points, inputs, lambda outputs, *_: outputs, statistics)
+    network.outputs(points[1], inputs[1].__getitem__, 4, statistics[1])
+    network.training_outputs(points[1], inputs[1])
+    assert len(addresses) >= 16
+    assert set(addresses) == {0}
 
 
 def test_a_batch_that_is_asked_for_in_parts_is_not_kept_whole():

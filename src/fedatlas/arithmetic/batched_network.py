@@ -50,6 +50,9 @@ _ALL = slice(None)
 _FEW_INPUTS = 16_000  # of one client's minibatch
 _FEW_PARAMETERS = 100_000
 
+# A GPU is filled by one client's network of that many parameters; grouped convolutions are slower.
+_MANY_PARAMETERS = 5_000_000
+
 # Numbers of one chunk of samples in passes over many.
 _CHUNK = {"cpu": 200_000, "other": 50_000_000}
 
@@ -78,6 +81,7 @@ class BatchedNetwork:
         """
         self._build = build
         self._device, self._dtype, self._vectorised = device, dtype, vectorised
+        self._kind = "cpu" if device.type == "cpu" else "other"
         module = self._fresh(0)
         self._module, self._forward = module, forward_of(module)
         self._chain = self._forward if isinstance(self._forward, Chain) else None
@@ -141,7 +145,7 @@ class BatchedNetwork:
         gradient of what is minimised with respect to them.
         """
         state = self._state(point, statistics)
-        parameters = leaves(self._parameters.parts(point))
+        parameters = leaves({name: state[name] for name in self._parameters.names})
         total, every = torch.zeros_like(point), []
         with self._evaluating():
             for part in self._chunks(inputs, samples):
@@ -206,7 +210,7 @@ class BatchedNetwork:
         of clipped gradients, such as 1/b; samples of share 0 are not differentiated.
         """
         samples, *shape = inputs.shape[1:]
-        at_once = min(samples, max(1, self._limit(_HELD) // (self.dimension + prod(shape))))
+        at_once = min(samples, max(1, _HELD[self._kind] // (self.dimension + prod(shape))))
         given = inputs[...] if prod(inputs.shape) <= torch_device.AT_ONCE else inputs
         gradients = torch.zeros_like(points, memory_format=torch.contiguous_format)
         all_outputs = []
@@ -235,8 +239,9 @@ class BatchedNetwork:
         """Whether gradients on so many input numbers per client are taken in one call."""
         if self._vectorised is not None:
             return self._vectorised
-        few = inputs < _FEW_INPUTS and self.dimension < _FEW_PARAMETERS
-        return self._device.type != "cpu" or few
+        if self._kind == "cpu":
+            return inputs < _FEW_INPUTS and self.dimension < _FEW_PARAMETERS
+        return self.dimension < _MANY_PARAMETERS
 
     def _all_at_once(
         self, points: torch.Tensor, inputs: torch.Tensor, pullback: Pullback
@@ -261,9 +266,12 @@ class BatchedNetwork:
         gradients = torch.empty_like(points, memory_format=torch.contiguous_format)
         all_outputs = []
         for client in range(len(points)):
-            parameters = leaves(self._parameters.parts(points[client]))
-            held = {} if statistics is None else self._statistics.parts(statistics[client])
-            outputs = self._forward(parameters | held, inputs[client])
+            state = self._state(points[client], None if statistics is None else statistics[client])
+            parameters = leaves({name: state[name] for name in self._parameters.names})
+            outputs = self._forward(state | parameters, inputs[client])
+            if statistics is not None and self.statistics:
+                updated = [state[name].reshape(-1) for name in self._statistics.names]
+                torch.cat(updated, out=statistics[client])
             slopes = pullback(outputs.detach()[None], slice(client, client + 1), _ALL)[0]
             parts = pulled_back(outputs, list(parameters.values()), slopes)
             torch.cat([part.reshape(-1) for part in parts], out=gradients[client])
@@ -274,8 +282,9 @@ class BatchedNetwork:
         self, point: torch.Tensor, statistics: torch.Tensor | None
     ) -> dict[str, torch.Tensor]:
         """Parameters, and running statistics if they are given, by name."""
-        state = self._parameters.parts(point)
-        return state if statistics is None else state | self._statistics.parts(statistics)
+        if statistics is None or not self.statistics:
+            return self._parameters.parts(point)
+        return self._parameters.copies(point) | self._statistics.copies(statistics)
 
     @contextmanager
     def _evaluating(self) -> Iterator[None]:
@@ -292,14 +301,14 @@ class BatchedNetwork:
 
     def _chunks(self, inputs: Callable[[slice], torch.Tensor], samples: int) -> Iterator[slice]:
         """Slices of many samples, of those that pass at once."""
-        step = self._chunk(inputs(slice(0, 1)).shape)
+        step = self._chunk(inputs(slice(0, 1)).shape[1:])
         for first in range(0, samples, step):
             yield slice(first, min(first + step, samples))
 
     def _chunk(self, shape: Sequence[int]) -> int:
         """How many samples pass at once where there are many."""
-        weight = prod(shape) if self._device.type == "cpu" else self._weight(shape)
-        return max(1, self._limit(_CHUNK) // weight)
+        weight = prod(shape) if self._kind == "cpu" else self._weight(shape)
+        return max(1, _CHUNK[self._kind] // weight)
 
     def _weight(self, shape: Sequence[int]) -> int:
         """Numbers that a sample counts for: its own, or by those that layers make of it."""
@@ -309,9 +318,6 @@ class BatchedNetwork:
             made = _numbers_made(self._module, sample)
             self._weights[shape] = max(prod(shape), made // _PASSING)
         return self._weights[shape]
-
-    def _limit(self, limits: dict[str, int]) -> int:
-        return limits["cpu" if self._device.type == "cpu" else "other"]
 
     def _fresh(self, seed: int) -> nn.Module:
         # Modules draw from the CPU's global generator, whose state is restored.
@@ -346,6 +352,7 @@ class _Flat:
 
     def __init__(self, tensors: Mapping[str, torch.Tensor]) -> None:
         self._shapes = {name: tensor.shape for name, tensor in tensors.items()}
+        self.names = tuple(self._shapes)
         self._sizes = [prod(shape) for shape in self._shapes.values()]
         self.size = sum(self._sizes)
 
@@ -356,3 +363,7 @@ class _Flat:
             name: part.view(shape)
             for (name, shape), part in zip(self._shapes.items(), parts, strict=True)
         }
+
+    def copies(self, flat: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Copies of the vector's parts, by name; cuDNN's BatchNorm fails on views at odd places."""
+        return {name: part.clone() for name, part in self.parts(flat).items()}
