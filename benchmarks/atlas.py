@@ -25,7 +25,7 @@ from fedatlas.store.experiment import (
     join_traces,
     write_experiment,
 )
-from fedatlas.store.publishing import export_table
+from fedatlas.store.table import export_table
 from fedatlas.store.trace import build_trace, read_trace, write_trace
 
 PAPERS = ("dpgt", "fedpage", "fmgda", "tdcd", "vfb2")

@@ -177,7 +177,7 @@ def dp_gt(
     counters, ring = GraphCounters(), np.roll(np.eye(agents), 1, axis=0)
     network = GraphNetwork(ring, ring.T, engine.array, engine.draws, counters)
     problem, start = engine.counting(counters), engine.start(0)
-    steps, noise = method.scheme.steps(horizon), method.scheme.tracker_noise(horizon)
+    steps, noise = method.scheme.steps(horizon), method.scheme.noise(horizon)[1]
     into, out_of = network.states.in_laplacian, network.trackers.out_laplacian
 
     def gradient(module: nn.Module, x: torch.Tensor, rows: Any) -> torch.Tensor:

@@ -19,7 +19,7 @@ from fedatlas.federations.decentralised.torch_engine import ClassifyingAgents
 from fedatlas.federations.shards import ClientSamples
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.objectives import ClassificationObjective
-from fedatlas.studies.budgets import compute_budgets
+from fedatlas.studies.budgets import budgets_of_runs
 
 AGENTS, SAMPLES, ITERATIONS, RECORDS = 5, 55, 2000, 21
 TRAIN, TEST = 60_000, 10_000
@@ -77,7 +77,7 @@ def main() -> None:
     study = plan.experiments["dpgt-fig6"].budgets
     assert study is not None
     began = time.perf_counter()
-    compute_budgets(plan.runs_of("dpgt-fig6"), study)
+    budgets_of_runs(plan.runs_of("dpgt-fig6"), study)
     print(f"{'all budgets of Figure 6':45s} {time.perf_counter() - began:10.1f} s")
 
 
