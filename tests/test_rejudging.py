@@ -267,6 +267,24 @@ def test_verdicts_that_do_not_follow_from_the_results_are_not_published(judged):
     command("publish", "results", "out", "--stale")
 
 
+def test_verdicts_by_added_seeds_follow_though_the_configuration_adds_none(judged):
+    """`fedatlas run --decide` adds seeds on its command line only."""
+    plan = build_plan(Path("config"))
+    judge_claims(
+        "demo-small",
+        "fedpage",
+        list(plan.experiments["demo-small"].claims),
+        True,
+        judged / "traces.nc",
+        judged / "selection.json",
+        judged / "claims.csv",
+    )
+    effects = [one.effect for one in read_verdicts(judged / "claims.csv") if one.effect]
+    assert effects and all(effect.seeds_added for effect in effects)
+    command("publish", "results", "out")
+    assert "4 of 4 verdicts follow" in command("verify", "out")
+
+
 def test_what_a_constant_has_is_published_and_held_against_runs_again(tmp_path, monkeypatch):
     """A constant that is better than the run turns the verdict; without the table that is said."""
     monkeypatch.chdir(tmp_path)

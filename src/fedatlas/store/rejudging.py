@@ -119,6 +119,13 @@ class Kept:
         owner = self.declared and self.declared.runs_of
         return Runs(atlas, *([owner] if owner else []), self.name)
 
+    @property
+    def _seeds_added(self) -> bool:
+        """Whether seeds were added: as declared, or by `fedatlas run --decide`, as verdicts say."""
+        effects = [one.effect for one in self.verdicts]
+        declared = self.declared is not None and self.declared.seeds_added
+        return declared or any(effect is not None and effect.seeds_added for effect in effects)
+
     def differences(self, runs: Runs) -> dict[Row, str]:
         """Why verdicts do not follow from these runs; those that do have no entry."""
         rows = {(one.claim, one.case): one for one in self.verdicts}
@@ -128,7 +135,7 @@ class Kept:
             return dict.fromkeys(rows, "the record of chosen points is not there")
         claims = {f"{self.name}/{claim.id}": claim for claim in self.declared.claims}
         try:
-            results = results_of(runs, self.selection, self.declared.seeds_added, self.studies, {})
+            results = results_of(runs, self.selection, self._seeds_added, self.studies, {})
         except FedatlasError as error:  # such as a study in the format of another version
             return dict.fromkeys(rows, str(error))
         found: dict[Row, str] = {}

@@ -1,0 +1,126 @@
+"""The tables of docs/findings/fedpage.md, of published/fedpage/verdicts.csv: `python -m making.findings`."""
+
+import csv
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from fedatlas.files import write_text
+from fedatlas.markdown import table
+
+ROOT = Path(__file__).parents[2]
+VERDICTS, PAGE = ROOT / "published/fedpage/verdicts.csv", ROOT / "docs/findings/fedpage.md"
+START, END = "<!-- {}, made by python -m making.findings -->", "<!-- to here -->"
+
+#: Panels with what they show, and the claims whose effects are ratios of ‖∇f‖.
+MINIBATCHES = {
+    "2a": "2(a) robust, a9a", "2b": "2(b) robust, w8a",
+    "3a": "3(a) logistic, a9a", "3b": "3(b) logistic, w8a",
+    "4b": "4(b) 325 clients, a9a", "4c": "4(c) 10 clients, a9a",
+}  # fmt: skip
+RATIOS = {
+    "FedPAGE : SCAFFOLD": "fedpage-scaffold-faster",
+    "SCAFFOLD : FedAvg": "scaffold-fedavg-faster",
+    "FedPAGE : FedAvg": "fedpage-fedavg-faster",
+    "FedPAGE : PAGE": "fedpage-page",
+}
+FULL = {
+    "5a": "5(a) robust, a9a", "5b": "5(b) robust, w8a",
+    "6a": "6(a) logistic, a9a", "6b": "6(b) logistic, w8a",
+}  # fmt: skip
+RATIOS_OF_FULL = {
+    "FedPAGE : SCAFFOLD": "fedpage-full-scaffold-full",
+    "SCAFFOLD : FedAvg": "scaffold-full-fedavg-full-faster",
+    "FedPAGE : FedAvg": "fedpage-full-fedavg-full-faster",
+    "FedPAGE : FedPAGE-Full": "fedpage-full-similar",
+}
+_SHORT = {
+    "reproduced": "", "undecided": " ?", "smaller than claimed": ", small",
+    "no difference": ", none", "contradicted": ", behind",
+}  # fmt: skip
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+Row = dict[str, str]
+
+
+def ratios(rows: Sequence[Row], panels: dict[str, str], claims: dict[str, str]) -> str:
+    """A row for each panel and step: how many times the second method's ‖∇f‖ the first one has."""
+    found = {(row["claim"], row["case"]): row for row in rows}
+    lines = []
+    for panel, title in panels.items():
+        cases = dict.fromkeys(
+            case for name, case in found if _figure(name) == panel and case.startswith("effective")
+        )
+        for place, case in enumerate(cases):
+            own = [found.get((f"fedpage-fig{panel}/{claim}", case)) for claim in claims.values()]
+            seeds = max(float(row["seeds"]) for row in own if row)
+            step = case.removeprefix("effective step ")
+            head = title if place == 0 else ""
+            lines.append([head, step, f"{seeds:.0f}", *(map(_ratio, own))])
+    return table(("figure", "effective step", "seeds", *claims), lines)
+
+
+def leads(rows: Sequence[Row]) -> str:
+    """How "much faster than FedAvg" came out, and at which steps."""
+    lines = []
+    for panel in ("2a", "2b", "3a", "3b", "5a", "5b", "6a", "6b"):
+        full = "-full" if panel[0] in "56" else ""
+        cells = [f"{panel[0]}({panel[1]})"]
+        for claim in (f"scaffold{full}-fedavg{full}", f"fedpage{full}-fedavg{full}"):
+            own = [row for row in rows if row["claim"] == f"fedpage-fig{panel}/{claim}"]
+            whole, *cases = own
+            tested = [case for case in cases if case["outcome"] != "not testable"]
+            cells += [_told(whole), "; ".join(_steps(tested))]
+        lines.append(cells)
+    return table(("figure", "SCAFFOLD ≫ FedAvg", "at steps", "FedPAGE ≫ FedAvg", "at steps"), lines)
+
+
+def _steps(cases: Sequence[Row]) -> Iterator[str]:
+    for outcome, own in groupby(cases, _told):
+        yield f"{', '.join(case['case'].removeprefix('effective step ') for case in own)} {outcome}"
+
+
+def _told(row: Row) -> str:
+    return row["outcome"] + (" (fragile)" if row["fragile"] else "")
+
+
+def _figure(claim: str) -> str:
+    return claim.partition("/")[0].removeprefix("fedpage-fig")
+
+
+def _ratio(row: Row | None) -> str:
+    if row is None:
+        return ""
+    middle, low, high = (10 ** -float(row[key]) for key in ("estimate", "high", "low"))
+    shown = _number(middle)
+    if _number(low) != shown or _number(high) != shown:
+        shown += f" ({_number(low)} to {_number(high)})"
+    return shown + _SHORT[row["outcome"]]
+
+
+def _number(value: float) -> str:
+    if value < 1e-3:
+        digit, _, power = f"{value:.0e}".partition("e")
+        return f"{digit}·10{str(int(power)).translate(_SUPERSCRIPTS)}"
+    return f"{value:.0f}" if value >= 10 else f"{value:#.2g}"
+
+
+def main() -> None:
+    """Write the page's tables anew."""
+    with VERDICTS.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    page = PAGE.read_text(encoding="utf-8")
+    for name, made in {
+        "ratios": ratios(rows, MINIBATCHES, RATIOS),
+        "ratios with full local gradients": ratios(rows, FULL, RATIOS_OF_FULL),
+        "leads": leads(rows),
+    }.items():
+        start = START.format(name)
+        before, _, rest = page.partition(start)
+        _, _, after = rest.partition(END)
+        page = f"{before}{start}\n{made}\n{END}{after}"
+    write_text(PAGE, page)
+
+
+if __name__ == "__main__":
+    main()
