@@ -78,7 +78,7 @@ def test_networks_have_the_same_gradients(model, shape, device):
         outputs, gradients = network.gradients(
             flat,
             inputs.to(where),
-            lambda outputs, *_: torch.arange(outputs.numel(), device=where).view(outputs.shape) + 1,
+            lambda outputs, *_: torch.arange(outputs.numel()).to(outputs).view(outputs.shape) + 1,
             statistics,
         )
         parts = (flat, outputs, gradients, statistics)

@@ -1,4 +1,4 @@
-"""The tables of docs/findings/fedpage.md, of published/fedpage/verdicts.csv: `python -m making.findings`."""
+"""The tables of docs/findings/fedpage.md: `python -m making.findings` makes them of verdicts."""
 
 import csv
 from collections.abc import Iterator, Sequence
