@@ -10,8 +10,9 @@ import pytest
 from rich.console import Console
 
 from fedatlas.cli.run import diverged_of
+from fedatlas.evaluation.evidence import MARKS
 from fedatlas.evaluation.verdicts import Verdict, verdicts_to_csv
-from fedatlas.pages.terminal import print_power, print_summary
+from fedatlas.pages.terminal import print_claims, print_power, print_summary
 from verdict_factory import effect, every_outcome, verdict
 
 LAST = 1_000_000_000
@@ -119,6 +120,35 @@ def test_claims_are_counted_not_cases_and_our_questions_apart(results):
     assert ours.endswith("for 1 test, 1 of 1 decided claim remains.")
     # Of the claim with cases its two undecided cases, and another claim.
     assert told(lines, "`fedatlas power`").endswith("decide the 3 undecided verdicts and cases.")
+
+
+def claims(results: Path, *experiments: str) -> str:
+    stream = io.StringIO()
+    print_claims(results, experiments, Console(file=stream, width=120))
+    return stream.getvalue()
+
+
+def test_claims_of_an_experiment_stand_with_their_effects_the_worst_first(results):
+    rows = every_outcome("demo-one")
+    write(results / "experiments" / "demo-one" / "claims.csv", verdicts_to_csv(rows))
+    judged(results, "fmgda-fig2", "reproduced")
+    text = claims(results, "demo-*")
+    assert "fmgda-fig2" not in text
+    cells = [line.strip("│").split("│") for line in text.splitlines() if line.startswith("│")]
+    outcomes = [cell[1].strip() for cell in cells if cell[1].strip()[:1] in set(MARKS.values())]
+    assert [told.split()[1] for told in outcomes] == [
+        "contradicted", "incompatible", "undecided", "undecided", "no", "smaller", "reproduced",
+        "compatible", "not", "reproduced",
+    ]  # fmt: skip
+    assert [told for told in outcomes if told.endswith("fragile")]
+    assert "0.331 times (0.302 to 0.363)" in " ".join(cell[2].strip() for cell in cells)
+    assert text.count("ours: ") == 1
+
+
+def test_many_claims_are_counted(results):
+    judged(results, "fmgda-fig2", *["reproduced"] * 41)
+    text = claims(results, "fmgda-*")
+    assert "41 reproduced" in text and "fedatlas summary --experiments NAME" in text
 
 
 def test_groups_stand_apart(results):

@@ -126,14 +126,23 @@ def _declared(experiment: str, config: Path) -> Any:
     return experiments[experiment]
 
 
-def summary(results: ResultsFolder = Path("results")) -> None:
+def summary(
+    results: ResultsFolder = Path("results"),
+    experiments: Annotated[
+        list[str] | None,
+        typer.Option(help="Print each claim of these experiments, names or globs, instead."),
+    ] = None,
+) -> None:
     """Say what there is in the results folder and where to look."""
     from rich.console import Console
 
-    from fedatlas.pages.terminal import print_summary
+    from fedatlas.pages.terminal import print_claims, print_summary
 
     check_folder(results)
-    print_summary(results, Console())
+    if experiments:
+        print_claims(results, experiments, Console())
+    else:
+        print_summary(results, Console())
 
 
 def power(results: ResultsFolder = Path("results")) -> None:

@@ -45,9 +45,14 @@ def run(
         _call([*command, "--config", *settings])
     if dry_run:
         return
+    from rich.console import Console
+
+    from fedatlas.pages.terminal import print_claims
+
+    print_claims(Path("results"), experiments, Console())
     if diverged := diverged_of(experiments):
         say(diverged)
-    say("What came out, and where to look: fedatlas summary")
+    say("All verdicts and where files lie: fedatlas summary")
 
 
 def _decide(experiments: list[str], command: list[str], most: int, dry_run: bool) -> None:

@@ -306,11 +306,11 @@ def together(found: Sequence[CaseOutcome], cases: Quantifier = "all") -> Outcome
         possible = {_of_most([end if o == "undecided" else o for o in spoken]) for end in ends}
         return possible.pop() if len(possible) == 1 else "undecided"
     if cases == "any":
-        best = max(spoken, key=_WORST_FIRST.index)
+        best = max(spoken, key=WORST_FIRST.index)
         if best == "reproduced":
             return best if _any_stands(found, best) else "undecided"
         return "undecided" if "undecided" in spoken else best
-    worst = min(spoken, key=_WORST_FIRST.index)
+    worst = min(spoken, key=WORST_FIRST.index)
     return worst if worst != "contradicted" or _any_stands(found, worst) else "undecided"
 
 
@@ -326,13 +326,14 @@ def _any_stands(found: Sequence[CaseOutcome], outcome: Outcome) -> bool:
 
 def _of_most(outcomes: Sequence[Outcome]) -> Outcome:
     """The outcome of most decided cases."""
-    ranked = sorted(outcomes, key=_WORST_FIRST.index)
+    ranked = sorted(outcomes, key=WORST_FIRST.index)
     outcome = ranked[len(ranked) // 2]
     half = 2 * ranked.count(outcome) <= len(ranked)
     return "undecided" if outcome in ("reproduced", "compatible") and half else outcome
 
 
-_WORST_FIRST: tuple[Outcome, ...] = (
+#: Outcomes by which a claim with cases is judged, in this order.
+WORST_FIRST: tuple[Outcome, ...] = (
     "contradicted",
     "incompatible",
     "undecided",

@@ -9,7 +9,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from fedatlas.evaluation.evidence import format_needed, format_outcomes, in_short
+from fedatlas.evaluation.comparison import WORST_FIRST
+from fedatlas.evaluation.evidence import MARKS, format_needed, format_outcomes, in_short
 from fedatlas.evaluation.sentences import joined
 from fedatlas.evaluation.tables import read_rows
 from fedatlas.evaluation.verdicts import (
@@ -26,10 +27,12 @@ from fedatlas.evaluation.verdicts import (
 from fedatlas.plain_text import cell, say_on
 from fedatlas.plan.build import group_of
 from fedatlas.schema.claims import Effect
+from fedatlas.schema.config import is_named
 
 _READ_BY_PEOPLE = (".csv", ".svg")  # of figures .png lies beside
 _NAMED = 4  # experiments of a page, at most
 _LISTED = 10  # runs that diverged, at most
+_CLAIMS = 40  # in a table of claims, at most
 _DIVERGENCE = {"run", "selected", "seeds", "diverged_seeds"}  # columns of tables
 
 
@@ -53,6 +56,60 @@ def print_summary(results: Path, console: Console) -> None:
         lines += [f"  {place:<{width}}  {note}" for place, note in places.items()]
     for line in lines or [f"{results}: nothing yet"]:
         say_on(console, line)
+
+
+def print_claims(results: Path, experiments: Sequence[str], console: Console) -> None:
+    """Print each claim of these experiments: outcome, effect with interval, whether fragile.
+
+    experiments: names or globs. Of many claims only counts are printed.
+    """
+    files = sorted(results.glob("experiments/*/claims.csv"))
+    verdicts = {
+        file.parent.name: read_verdicts(file)
+        for file in files
+        if is_named(file.parent.name, experiments)
+    }
+    claims = {name: whole_claims(own) for name, own in verdicts.items()}
+    if sum(map(len, claims.values())) > _CLAIMS:
+        console.print(_table(verdicts))
+        say_on(console, "Each claim: fedatlas summary --experiments NAME")
+        return
+    for name, own in claims.items():
+        if own:
+            console.print(_claims(name, own, cases_of(verdicts[name])))
+
+
+def _claims(
+    experiment: str, claims: Sequence[Verdict], cases: Mapping[str, Sequence[Verdict]]
+) -> Table:
+    """A row for each claim, those of the paper first, the worst of them first."""
+    table = Table(title=cell(experiment), title_justify="left", show_lines=True)
+    table.add_column("claim", overflow="fold", ratio=5)
+    table.add_column("outcome", ratio=2)
+    table.add_column("effect (interval)", ratio=4)
+    for claim in sorted(claims, key=lambda one: (one.question != "paper", _place(one))):
+        outcome = f"{MARKS[claim.outcome]} {claim.outcome}{', fragile' * bool(claim.fragile)}"
+        effect = _effect_of(claim, cases.get(claim.claim, ()))
+        whose = "" if claim.question == "paper" else "ours: "
+        table.add_row(cell(whose + claim.statement), outcome, cell(effect))
+    return table
+
+
+def _effect_of(claim: Verdict, cases: Sequence[Verdict]) -> str:
+    """A claim's effect, or that of the first case that came out as the claim did."""
+    if claim.effect is not None or not cases:
+        return in_short(claim.effect) if claim.effect else ""
+    alike = [case for case in cases if case.outcome == claim.outcome]
+    shown = (alike or sorted(cases, key=_place))[0]
+    effect = f": {in_short(shown.effect)}" if shown.effect else ""
+    which = f"{len(alike)} of {len(cases)} cases" if alike else f"its {len(cases)} cases differ"
+    return f"{shown.case}{effect}; {which}"
+
+
+def _place(verdict: Verdict) -> int:
+    """The worst outcome has 0; what decides nothing comes last."""
+    known = verdict.outcome in WORST_FIRST
+    return WORST_FIRST.index(verdict.outcome) if known else len(WORST_FIRST)
 
 
 def _table(verdicts: Mapping[str, list[Verdict]]) -> Table:
