@@ -28,8 +28,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 environment: $(VENV)/.installed
 
 demo: environment
-	$(BIN)/fedatlas run 'demo-*' --cores $(CORES)
-	$(BIN)/snakemake --report results/report.zip --quiet all
+	$(BIN)/fedatlas run 'demo-*' --cores $(CORES) --report results/report.zip
 	@echo
 	@$(BIN)/fedatlas summary
 

@@ -307,8 +307,8 @@ def test_what_would_decide_stands_by_its_seeds(results):
 @pytest.mark.parametrize(
     ("estimate", "expected"),
     [
-        (0.0, "no difference, and no interval, by 2 seeds; 6 needed"),
-        (0.1, "0.794 times, and no interval, by 2 seeds; 6 needed"),
+        (0.0, "no difference (no interval) by 2 seeds; 6 needed"),
+        (0.1, "0.794 times (no interval) by 2 seeds; 6 needed"),
         (
             math.inf,
             "by 2 seeds a run has no value: mend that first, more seeds will not",

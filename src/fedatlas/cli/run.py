@@ -33,9 +33,16 @@ def run(
     most_seeds: Annotated[
         int, typer.Option(min=1, help="With --decide: how many seeds an experiment has at most.")
     ] = 24,
+    report: Annotated[
+        Path | None, typer.Option(help="Pack figures, tables and claims into this zip file, too.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option(help="Say what would run; run nothing.")] = False,
 ) -> None:
     """Run experiments: figures, verdicts, the atlas; all that they need first."""
+    from fedatlas.errors import FedatlasError
+
+    if report is not None and report.suffix != ".zip":
+        raise FedatlasError(f"--report {report}: name a .zip file")
     command = ["snakemake", *_elsewhere(), "--logger", "fedatlas", "--cores", str(cores)]
     command += ["--dry-run"] if dry_run else []
     settings = settings_of(experiments, mirror, device, seeds)
@@ -47,8 +54,13 @@ def run(
         return
     from rich.console import Console
 
+    from fedatlas.pages.report import open_on_claims
     from fedatlas.pages.terminal import print_claims
 
+    if report is not None:
+        asked = ["--report", str(report), "--quiet", "all", "--config", *settings]
+        _call(["snakemake", *_elsewhere(), *asked])
+        open_on_claims(report)
     print_claims(Path("results"), experiments, Console())
     if diverged := diverged_of(experiments):
         say(diverged)

@@ -32,6 +32,7 @@ from fedatlas.evaluation.verdicts import (
     would_decide,
 )
 from fedatlas.files import write_text
+from fedatlas.pages.claim_rows import severity
 from fedatlas.schema.claims import OUTCOMES, Effect
 
 log = logging.getLogger(__name__)
@@ -230,7 +231,15 @@ th {{ border-bottom: 2px solid #555; }}
 {style}
 </style></head><body>
 <h1>Claims of one selection</h1>
-<p>{summary}. Experiments: {selection}.</p>
+<p>{summary}. Experiments: {selection}. <a href="#reading">How to read this page</a>.</p>
+{sections}
+<h2>How many came out how</h2>
+<p>{correction}</p>
+<div class="frame"><table class="tally"><thead><tr><th scope="col">Paper</th>{heads}</tr></thead>
+<tbody>
+{tallies}
+</tbody></table></div>
+<h2 id="reading">How to read this page</h2>
 <p>What a claim says is compared seed by seed: the interval of the median difference is held
 against zero and against the smallest effect that counts, which is declared before any run. A lost
 seed counts as infinitely bad. A sentence of a paper stands once, as printed, for each setting in
@@ -241,13 +250,6 @@ contradicted pays for asking all, unless it speaks of most of them.</p>
 </dl>
 <p><i>Fragile</i> is what another target or another budget would turn. {key}</p>
 <p>{strip_key}</p>
-<h2>How many came out how</h2>
-<p>{correction}</p>
-<div class="frame"><table class="tally"><thead><tr><th scope="col">Paper</th>{heads}</tr></thead>
-<tbody>
-{tallies}
-</tbody></table></div>
-{sections}
 </body></html>
 """
 _RULES = {
@@ -305,7 +307,8 @@ def outcomes_html() -> str:
 def _table(counted: Sequence[Verdict], verdicts: Sequence[Verdict]) -> str:
     """counted: rows and their cases. verdicts: of the claims, which say how sentences are read."""
     cases, claims = cases_of(counted), {each.claim: each for each in whole_claims(verdicts)}
-    rows = [_rows(whole, cases.get(whole.claim, []), claims) for whole in whole_claims(counted)]
+    ordered = sorted(whole_claims(counted), key=severity)
+    rows = [_rows(whole, cases.get(whole.claim, []), claims) for whole in ordered]
     return (
         f'<div class="frame"><table class="claims">{_COLUMNS}<thead><tr>{_HEAD}</tr></thead>'
         f"<tbody>\n{chr(10).join(rows)}\n</tbody></table></div>"

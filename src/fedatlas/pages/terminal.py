@@ -9,8 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from fedatlas.evaluation.comparison import WORST_FIRST
-from fedatlas.evaluation.evidence import MARKS, format_needed, format_outcomes, in_short
+from fedatlas.evaluation.evidence import format_needed, format_outcomes
 from fedatlas.evaluation.sentences import joined
 from fedatlas.evaluation.tables import read_rows
 from fedatlas.evaluation.verdicts import (
@@ -24,9 +23,9 @@ from fedatlas.evaluation.verdicts import (
     tally,
     whole_claims,
 )
+from fedatlas.pages.claim_rows import HEAD, claim_rows, effect_so_far
 from fedatlas.plain_text import cell, say_on
 from fedatlas.plan.build import group_of
-from fedatlas.schema.claims import Effect
 from fedatlas.schema.config import is_named
 
 _READ_BY_PEOPLE = (".csv", ".svg")  # of figures .png lies beside
@@ -69,47 +68,22 @@ def print_claims(results: Path, experiments: Sequence[str], console: Console) ->
         for file in files
         if is_named(file.parent.name, experiments)
     }
-    claims = {name: whole_claims(own) for name, own in verdicts.items()}
-    if sum(map(len, claims.values())) > _CLAIMS:
+    if sum(len(whole_claims(own)) for own in verdicts.values()) > _CLAIMS:
         console.print(_table(verdicts))
         say_on(console, "Each claim: fedatlas summary --experiments NAME")
         return
-    for name, own in claims.items():
+    for name, own in verdicts.items():
         if own:
-            console.print(_claims(name, own, cases_of(verdicts[name])))
+            console.print(_claims(name, own))
 
 
-def _claims(
-    experiment: str, claims: Sequence[Verdict], cases: Mapping[str, Sequence[Verdict]]
-) -> Table:
-    """A row for each claim, those of the paper first, the worst of them first."""
+def _claims(experiment: str, verdicts: Sequence[Verdict]) -> Table:
     table = Table(title=cell(experiment), title_justify="left", show_lines=True)
-    table.add_column("claim", overflow="fold", ratio=5)
-    table.add_column("outcome", ratio=2)
-    table.add_column("effect (interval)", ratio=4)
-    for claim in sorted(claims, key=lambda one: (one.question != "paper", _place(one))):
-        outcome = f"{MARKS[claim.outcome]} {claim.outcome}{', fragile' * bool(claim.fragile)}"
-        effect = _effect_of(claim, cases.get(claim.claim, ()))
-        whose = "" if claim.question == "paper" else "ours: "
-        table.add_row(cell(whose + claim.statement), outcome, cell(effect))
+    for head, ratio in zip(HEAD, (5, 2, 4), strict=True):
+        table.add_column(head, overflow="fold", ratio=ratio)
+    for row in claim_rows(verdicts):
+        table.add_row(*map(cell, row))
     return table
-
-
-def _effect_of(claim: Verdict, cases: Sequence[Verdict]) -> str:
-    """A claim's effect, or that of the first case that came out as the claim did."""
-    if claim.effect is not None or not cases:
-        return in_short(claim.effect) if claim.effect else ""
-    alike = [case for case in cases if case.outcome == claim.outcome]
-    shown = (alike or sorted(cases, key=_place))[0]
-    effect = f": {in_short(shown.effect)}" if shown.effect else ""
-    which = f"{len(alike)} of {len(cases)} cases" if alike else f"its {len(cases)} cases differ"
-    return f"{shown.case}{effect}; {which}"
-
-
-def _place(verdict: Verdict) -> int:
-    """The worst outcome has 0; what decides nothing comes last."""
-    known = verdict.outcome in WORST_FIRST
-    return WORST_FIRST.index(verdict.outcome) if known else len(WORST_FIRST)
 
 
 def _table(verdicts: Mapping[str, list[Verdict]]) -> Table:
@@ -226,16 +200,7 @@ def format_open(verdict: Verdict) -> str:
     seeds = f"{effect.seeds} seed{'s' * (effect.seeds != 1)}"
     if math.isinf(effect.estimate):
         return f"by {seeds} a run has no value: mend that first, more seeds will not"
-    return f"{_so_far(effect)} by {seeds}; {format_needed(effect)} needed"
-
-
-def _so_far(effect: Effect) -> str:
-    """The effect with its interval, which few seeds do not have."""
-    if math.isfinite(effect.low) or math.isfinite(effect.high):
-        return in_short(effect)
-    if effect.estimate == 0:
-        return "no difference, and no interval,"
-    return f"{in_short(effect).partition(' (')[0]}, and no interval,"
+    return f"{effect_so_far(effect)} by {seeds}; {format_needed(effect)} needed"
 
 
 def _fewest_needed(verdict: Verdict) -> float:
