@@ -94,6 +94,7 @@ bench: demo  # of which it says where the time went
 	$(BIN)/python benchmarks/rounds.py
 	$(BIN)/python benchmarks/parties.py
 	$(BIN)/python benchmarks/networks.py
+	$(BIN)/python benchmarks/clocks.py
 	$(BIN)/python benchmarks/steps.py
 	$(BIN)/python benchmarks/clipping.py
 	$(BIN)/python benchmarks/tracking.py

@@ -30,8 +30,10 @@ from fedatlas.store.trace import build_trace, read_trace, write_trace
 
 PAPERS = ("dpgt", "fedpage", "fmgda", "tdcd", "vfb2")
 SEEDS, RECORDS, POINTS = 5, 200, 5
-COSTS = ("round", "iteration", "epoch", "gradient_evaluations", "bytes_up", "bytes_down")
-COSTS += ("messages", "sequential_messages", "sequential_bytes", "sequential_gradients")
+COSTS = (
+    *("round", "iteration", "epoch", "gradient_evaluations", "bytes_up", "bytes_down"),
+    *("messages", "sequential_messages", "sequential_bytes", "sequential_gradients"),
+)
 MEASUREMENTS = ("objective", "gradient_norm", "train_accuracy", "test_accuracy", "test_auroc")
 
 
@@ -78,20 +80,19 @@ def join_all(folder: Path, traces: int) -> None:
 
 
 def open_lazily(folder: Path, traces: int) -> None:
-    fedatlas.open_atlas(folder).close()
+    assert len(fedatlas.open_atlas(folder).places()) == len(PAPERS) * len(runs_of(traces)) * POINTS
 
 
 def compare_one(folder: Path, traces: int) -> None:
     costs = ["round", "bytes", "network(latency=0.05, bandwidth=1e6, gradient=1e-5)"]
-    with fedatlas.open_atlas(folder) as atlas:
-        one = [f"{PAPERS[-1]}-made"]
-        compared = fedatlas.compare(atlas, "test_auroc", costs, 0.99, experiments=one)
+    one = [f"{PAPERS[-1]}-made"]
+    compared = fedatlas.compare(folder, "test_auroc", costs, 0.99, experiments=one)
     assert compared.dataset.sizes["run"] == len(runs_of(traces))
 
 
 def export(folder: Path, traces: int) -> None:
-    with fedatlas.open_atlas(folder) as atlas:
-        export_table(atlas, atlas.places(), folder / "atlas.parquet", {})
+    atlas = fedatlas.open_atlas(folder)
+    export_table(atlas, atlas.places(), folder / "atlas.parquet", {})
 
 
 STEPS = {

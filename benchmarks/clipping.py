@@ -10,6 +10,7 @@ the arithmetic costs without clipping.
 """
 
 import argparse
+from functools import partial
 
 import torch
 from interleaved import medians
@@ -58,9 +59,8 @@ def measure(name: str, shape: tuple[int, ...], batch: int, device: str, repetiti
     reference = clipped(ways["all at once"], bound)
     apart = (clipped(chosen, bound) - reference).abs().max() / reference.abs().max()
     assert apart < 1e-3, apart
-    calls = {way: lambda network=network: clipped(network, bound) for way, network in ways.items()}
-    calls["not clipped"] = plain
-    found = medians(calls, repetitions, where)
+    calls = {way: partial(clipped, network, bound) for way, network in ways.items()}
+    found = medians(calls | {"not clipped": plain}, repetitions, where)
     print(f"\n{name}, {AGENTS} agents, batch {batch}, {device}: {chosen.dimension:,} parameters")
     for way, seconds in found.items():
         print(f"  {way:12s} {1e3 * seconds:8.2f} ms  {seconds / found['chosen']:5.2f} × chosen")

@@ -11,7 +11,6 @@ import sys
 import time
 from multiprocessing import Pipe, Process
 from multiprocessing.connection import Connection, wait
-from typing import Any
 
 import numpy as np
 
@@ -22,10 +21,11 @@ from fedatlas.federations.times import NANOSECONDS, ClientTimes
 from fedatlas.schema.network_model import StarNetworkModel
 
 CLIENTS, EACH, FEATURES, CHOSEN, STEPS, STEP_SIZE, WEIGHT = 12, 20, 10, 4, 5, 0.3, 1e-2
+DEADLINE = 0.2  # seconds
 NETWORK = {
     "seconds_per_gradient": 5e-4, "compute": {"kind": "lognormal", "spread": 0.4}, "spread": 0.5,
     "latency": 0.02, "bandwidth_up": 4000.0, "loss": {"probability": 0.1, "burst": 2},
-    "deadline": 0.2,
+    "deadline": DEADLINE,
 }  # fmt: skip
 
 
@@ -56,7 +56,7 @@ def played(
     """Seconds since the beginning, and the objective, after each round; how many answered."""
     times = ClientTimes(StarNetworkModel.model_validate(NETWORK), CLIENTS, 0)
     load = Load(np.full(CLIENTS, EACH * STEPS), 8.0 * FEATURES, 8.0 * FEATURES)
-    links: list[Any] = []
+    links: list[Connection] = []
     processes = []
     for own in np.split(np.arange(len(rows)), CLIENTS):
         ours, theirs = Pipe()
@@ -71,12 +71,13 @@ def played(
         chosen = random.at(number).sample(CLIENTS, CHOSEN)
         trips = np.full(CHOSEN, number)
         took = times.durations(chosen, trips, load) / NANOSECONDS
-        until = time.perf_counter() + NETWORK["deadline"]
+        until = time.perf_counter() + DEADLINE
         for i, each, lost in zip(chosen, took, times.lost(chosen, trips), strict=True):
             links[i].send((number, x, each, lost))
-        moved = []
+        moved: list[np.ndarray] = []
         while len(moved) < CHOSEN and (left := until - time.perf_counter()) > 0:
             for link in wait([links[i] for i in chosen], left):
+                assert isinstance(link, Connection)
                 of, delta = link.recv()
                 moved += [delta] if of == number else []
         x = x + np.mean(moved, axis=0) if moved else x

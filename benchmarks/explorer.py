@@ -109,6 +109,7 @@ def make_page(folder: Path, runs: int, points: tuple[str, ...]) -> Path:
             paper="ours",
             source="Figure 1",
             statement="is faster",
+            sentence="",
             question="paper",
             outcome="reproduced",
             evidence="0.5 of 0.7",

@@ -77,7 +77,7 @@ def rounds_of_fedavg(clients: int, features: int) -> float:
 
 def epoch_of_parties(parties: int) -> float:
     """Seconds of an epoch of VFB²-SGD."""
-    from fedatlas.algorithms import algorithm_class
+    from fedatlas.algorithms.vfb2_sgd import Vfb2Sgd
     from fedatlas.arithmetic.randomness import RoundRandom
     from fedatlas.federations.vertical.network import PartyNetwork
     from fedatlas.federations.vertical.problem import PartyCounters, PartyProblem
@@ -90,7 +90,7 @@ def epoch_of_parties(parties: int) -> float:
     label = np.where(features @ generator.normal(size=1_024) > 0, 1.0, -1.0)
     rows = PartyRows(features, label, np.linspace(0, 1_024, parties + 1).astype(int))
     objective = LinearObjective(name="logistic_l2", weight=1e-4)
-    algorithm = algorithm_class("vfb2_sgd")(step_size=0.01)
+    algorithm = Vfb2Sgd(step_size=0.01)
     problem = PartyProblem(PartySamples(rows, None, {}), objective)
     network = PartyNetwork(rows, objective, parties, NetworkModel(), PartyCounters(), seed=0)
     random = RoundRandom(0)

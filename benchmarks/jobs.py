@@ -27,8 +27,10 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-RUNS = ("demo-fedpage/fedpage", "demo-vfb2/vfb2-svrg", "demo-crosspaper/gradient-tracking")
-RUNS += ("demo-crosspaper/tdcd", "demo-fmgda/fmgda", "demo-dpgt/small-noise", "demo-tdcd/q10")
+RUNS = (
+    *("demo-fedpage/fedpage", "demo-vfb2/vfb2-svrg", "demo-crosspaper/gradient-tracking"),
+    *("demo-crosspaper/tdcd", "demo-fmgda/fmgda", "demo-dpgt/small-noise", "demo-tdcd/q10"),
+)
 PARTS = ("imports", "digest", "reading", "rehearsal", "loading", "rounds", "evaluation", "writing")
 GOALS = {False: 1.5, True: 2.5}  # seconds of one round, without and with torch
 POINTS, SHARED = 5, ", shared"
@@ -108,7 +110,9 @@ def job(specs: Sequence[Any]) -> dict[str, float]:
         command = [sys.executable, __file__, "--within", str(file), "step", "train_run"]
         command.append(json.dumps(points(*specs) | {"results": folder}))
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(command, check=True, capture_output=True)
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(f"a job failed; was `make demo` run?\n{done.stderr}")
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         took = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         parts = json.loads(file.read_text())

@@ -40,11 +40,10 @@ def grouped(module: nn.Sequential, flat: torch.Tensor, inputs: torch.Tensor) -> 
     x = inputs.transpose(0, 1).reshape(size, -1, *inputs.shape[3:])  # (b, S·c, h, w)
     for layer in module:
         if isinstance(layer, nn.Conv2d | nn.Linear):
-            shapes = (layer.weight.shape, layer.bias.shape)
             parts = []
-            for shape in shapes:
-                numbers = shape.numel()
-                part = flat[:, at : at + numbers].reshape(workers, *shape).detach()
+            for own in layer.parameters():  # weight and bias
+                numbers = own.numel()
+                part = flat[:, at : at + numbers].reshape(workers, *own.shape).detach()
                 parts.append(part.requires_grad_())
                 at += numbers
             leaves += parts
@@ -68,7 +67,7 @@ def grouped(module: nn.Sequential, flat: torch.Tensor, inputs: torch.Tensor) -> 
 STEPS = 10
 
 
-def fmgda_round(name: str, shape: tuple[int, ...], batch: int, device: str) -> Callable[[], None]:
+def fmgda_round(name: str, shape: tuple[int, ...], batch: int, device: str) -> Callable[[], object]:
     """A round of FMGDA with STEPS iterations, on random images."""
     rows, numbers = 20 * batch, np.prod(shape)
     images = np.random.default_rng(0).integers(0, 256, (WORKERS * rows, numbers), dtype=np.uint8)
@@ -96,7 +95,7 @@ def fmgda_round(name: str, shape: tuple[int, ...], batch: int, device: str) -> C
     random = RoundRandom(0)
     state = method.start(problem, network, engine.start(0))
     state = method.round(state, problem, network, random.at(0))  # with the large first batch
-    return lambda: method.round(state, problem, network, random.at(1)) and None
+    return lambda: method.round(state, problem, network, random.at(1))
 
 
 def measure(name: str, shape: tuple[int, ...], batch: int, device: str, repetitions: int) -> None:
@@ -109,6 +108,7 @@ def measure(name: str, shape: tuple[int, ...], batch: int, device: str, repetiti
     }
     chosen = BatchedNetwork(lambda: build(shape, 1), where)
     module = build(shape, 1).to(where)
+    assert isinstance(module, nn.Sequential)
     flat = torch.stack([chosen.initial(seed) for seed in range(WORKERS)])
     stored = torch.randn(WORKERS, batch, *shape[1:], shape[0], device=where)
     inputs = stored.movedim(-1, -3)  # channels last, as the engine stores them
@@ -121,13 +121,12 @@ def measure(name: str, shape: tuple[int, ...], batch: int, device: str, repetiti
         parts = torch.autograd.grad(outputs, list(module.parameters()), torch.ones_like(outputs))
         return torch.cat([part.flatten() for part in parts])
 
-    calls = {
+    calls: dict[str, Callable[[], torch.Tensor]] = {
         "one by one": lambda: ways["one by one"].gradients(flat, inputs, pull)[1],
         "all at once": lambda: ways["all at once"].gradients(flat, inputs, pull)[1],
         "grouped": lambda: grouped(module, flat, inputs),
         "chosen": lambda: chosen.gradients(flat, inputs, pull)[1],
         "joint": joint,
-        "FMGDA step": fmgda_round(name, shape, batch, device),
     }
     reference = calls["one by one"]()
     for way in ("all at once", "grouped"):
@@ -135,7 +134,8 @@ def measure(name: str, shape: tuple[int, ...], batch: int, device: str, repetiti
         # which number is pooled, entries differ by much: found were 1e-7, once 1e-3 of a worker.
         apart = (calls[way]() - reference).norm(dim=1) / reference.norm(dim=1)
         assert apart.max() < 1e-2 and apart.median() < 1e-4, (way, apart)
-    found = medians(calls, repetitions, where)
+    step = {"FMGDA step": fmgda_round(name, shape, batch, device)}
+    found = medians(calls | step, repetitions, where)
     found["FMGDA step"] /= 2 * STEPS
     fastest = min(found[way] for way in ("one by one", "all at once", "grouped"))
     print(f"\n{name}, {WORKERS} workers, batch {batch}, {device}: {chosen.dimension:,} parameters")

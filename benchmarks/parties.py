@@ -25,10 +25,13 @@ import numpy as np
 from scipy import sparse
 from sklearn.linear_model import SGDClassifier
 
-from fedatlas.algorithms import algorithm_class
+from fedatlas.algorithms.vfb2_saga import Vfb2Saga
+from fedatlas.algorithms.vfb2_sgd import Vfb2Sgd
+from fedatlas.algorithms.vfb2_svrg import Vfb2Svrg
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.data.catalogue import load_catalogue
 from fedatlas.data.formats import read_raw
+from fedatlas.federations.vertical import VerticalAlgorithm
 from fedatlas.federations.vertical.network import PartyNetwork
 from fedatlas.federations.vertical.problem import PartyCounters, PartyProblem
 from fedatlas.federations.vertical.shards import PartyRows, PartySamples
@@ -38,13 +41,14 @@ from fedatlas.schema.objectives import LinearObjective
 PARTIES, ACTIVE = 8, 3
 OBJECTIVE = LinearObjective(name="logistic_l2", weight=1e-4)
 NONCONVEX = LinearObjective(name="logistic_nonconvex", weight=1e-4)
-METHODS = {
-    "VFB²-SGD": ("vfb2_sgd", {}, OBJECTIVE),
-    "VFB²-SVRG": ("vfb2_svrg", {}, OBJECTIVE),
-    "VFB²-SAGA": ("vfb2_saga", {}, OBJECTIVE),
-    "VFB-SGD": ("vfb2_sgd", {"synchronous": True}, OBJECTIVE),
-    "VFB²-SGD, nonconvex": ("vfb2_sgd", {}, NONCONVEX),
-    "VFB²-SGD, ring": ("vfb2_sgd", {}, OBJECTIVE),
+SGD = Vfb2Sgd(step_size=0.01)
+METHODS: dict[str, tuple[VerticalAlgorithm, LinearObjective]] = {
+    "VFB²-SGD": (SGD, OBJECTIVE),
+    "VFB²-SVRG": (Vfb2Svrg(step_size=0.01), OBJECTIVE),
+    "VFB²-SAGA": (Vfb2Saga(step_size=0.01), OBJECTIVE),
+    "VFB-SGD": (Vfb2Sgd(step_size=0.01, synchronous=True), OBJECTIVE),
+    "VFB²-SGD, nonconvex": (SGD, NONCONVEX),
+    "VFB²-SGD, ring": (SGD, OBJECTIVE),
 }
 RING = {"VFB²-SGD, ring": RingMasks(kind="ring", fraction_bits=40)}  # others have real masks
 YARDSTICK = "scikit-learn's SGD"
@@ -71,8 +75,7 @@ def sparse_rows() -> PartyRows:
 
 def epoch_of(name: str, rows: PartyRows) -> Callable[[], float]:
     """A function that runs the next epoch of a method and returns its seconds."""
-    algorithm_name, values, objective = METHODS[name]
-    algorithm = algorithm_class(algorithm_name)(step_size=0.01, **values)
+    algorithm, objective = METHODS[name]
     problem = PartyProblem(PartySamples(rows, None, {}), objective)
     model = NetworkModel(straggler=1.4, masks=RING.get(name, RealMasks()))
     network = PartyNetwork(rows, objective, ACTIVE, model, PartyCounters(), seed=0)

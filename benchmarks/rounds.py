@@ -24,7 +24,9 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from fedatlas.algorithms import algorithm_class
+from fedatlas.algorithms.fedavg import FedAvg
+from fedatlas.algorithms.fedpage import FedPage
+from fedatlas.algorithms.scaffold import Scaffold
 from fedatlas.arithmetic.kernels.drawing import CompiledRandom
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.federations.algorithm import Algorithm
@@ -35,11 +37,15 @@ from fedatlas.federations.shards import ClientSamples
 from fedatlas.schema.objectives import LinearObjective
 
 CLIENTS, SAMPLES_EACH, FEATURES, NON_ZEROS = 3250, 10, 123, 14
-LOCAL = {"clients_per_round": 20, "local_steps": 10, "batch_size": 4, "local_step_size": 0.01}
-METHODS = {
-    "fedavg": LOCAL,
-    "scaffold": LOCAL,
-    "fedpage": {"clients_per_round": 10, "local_steps": 10, "global_step_size": 0.1},
+CHOSEN, STEPS, BATCH, STEP_SIZE = 20, 10, 4, 0.01
+METHODS: dict[str, Algorithm] = {
+    "fedavg": FedAvg(
+        clients_per_round=CHOSEN, local_steps=STEPS, batch_size=BATCH, local_step_size=STEP_SIZE
+    ),
+    "scaffold": Scaffold(
+        clients_per_round=CHOSEN, local_steps=STEPS, batch_size=BATCH, local_step_size=STEP_SIZE
+    ),
+    "fedpage": FedPage(clients_per_round=10, local_steps=10, global_step_size=0.1),
 }
 # Rounds per second over those of FedAvg by batched numpy.
 GOALS = {"fedavg": 4.5, "scaffold": 3.4}
@@ -79,10 +85,10 @@ def batched_round(x: Any, features: Any, labels: Any, picked: Any) -> Any:
     """
     a, b = features[picked], labels[picked]
     y = x + 0.0 * a[:, 0, 0]  # a row for each client, in numpy and in torch
-    for k in range(LOCAL["local_steps"]):
+    for k in range(STEPS):
         t = (a[:, k] @ y[:, :, None])[..., 0] - b[:, k]
-        slope = t / (1 + 0.5 * t * t) / LOCAL["batch_size"]
-        y = y - LOCAL["local_step_size"] * (slope[:, None, :] @ a[:, k])[:, 0]
+        slope = t / (1 + 0.5 * t * t) / BATCH
+        y = y - STEP_SIZE * (slope[:, None, :] @ a[:, k])[:, 0]
     return y.mean(0)
 
 
@@ -91,15 +97,14 @@ def batched_rounds_per_second(
     rounds: int, seed: int,
 ) -> float:  # fmt: skip
     """Of FedAvg by batched_round, or what was made of it; array: makes its arrays of numpy's."""
-    generator = np.random.default_rng(seed)
-    features, labels = array(data.samples.features.toarray()), array(data.samples.label)
-    clients, steps = LOCAL["clients_per_round"], LOCAL["local_steps"]
+    generator, dense = np.random.default_rng(seed), sparse.csr_array(data.samples.features)
+    features, labels = array(dense.toarray()), array(data.samples.label)
     x = array(np.zeros(FEATURES))
     began = time.perf_counter()
     for _ in range(rounds):
-        starts = data.offsets[generator.choice(CLIENTS, clients, replace=False)]
-        ranks = generator.random((clients, steps, SAMPLES_EACH))
-        picked = starts[:, None, None] + ranks.argpartition(4, axis=2)[:, :, : LOCAL["batch_size"]]
+        starts = data.offsets[generator.choice(CLIENTS, CHOSEN, replace=False)]
+        ranks = generator.random((CHOSEN, STEPS, SAMPLES_EACH))
+        picked = starts[:, None, None] + ranks.argpartition(BATCH, axis=2)[:, :, :BATCH]
         x = one_round(x, features, labels, array(picked))
     return rounds / (time.perf_counter() - began)
 
@@ -132,14 +137,13 @@ def main() -> None:
         LinearObjective(name="logistic_nonconvex", weight=0.1),
     ):
         engine = CompiledEngine(data, objective)
-        methods = {name: algorithm_class(name)(**values) for name, values in METHODS.items()}
-        for algorithm in methods.values():
+        for algorithm in METHODS.values():
             rounds_per_second(algorithm, engine, 100, 0)  # compile, or load the compiled code
         # The other ways have one loss.
         others = other_ways(data) if objective.name == "robust_regression" else {}
-        speeds: dict[str, list[float]] = {name: [] for name in (*methods, *others)}
+        speeds: dict[str, list[float]] = {name: [] for name in (*METHODS, *others)}
         for seed in range(arguments.repeats):
-            for name, algorithm in methods.items():
+            for name, algorithm in METHODS.items():
                 speeds[name].append(rounds_per_second(algorithm, engine, arguments.rounds, seed))
             for name, way in others.items():
                 speeds[name].append(way(arguments.rounds // 5, seed))

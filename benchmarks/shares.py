@@ -25,8 +25,9 @@ def jobs_of(folder: Path) -> dict[str, list[tuple[float, float]]]:
         if file.is_file():  # a record of one output: those of a job share hash and end
             record = json.loads(file.read_text(encoding="utf-8"))
             job = (record["job_hash"], record["endtime"])
-            # Jobs of several points have rules of their own, train_EXPERIMENT_NUMBER.
-            rule = "train" if record["rule"].startswith("train_") else record["rule"]
+            # Jobs of several points have rules of their own, train_EXPERIMENT_NUMBER, as numbers
+            # of silos have, shard_into_NUMBER.
+            rule = re.sub("^(train|shard)_.*", r"\1", record["rule"])
             jobs[rule][job] = record["starttime"]
     return {
         rule: sorted((start, end) for (_, end), start in found.items())
@@ -58,6 +59,8 @@ def main() -> None:
     folder: Path = arguments.folder
     jobs = jobs_of(folder)
     spans = [span for times in jobs.values() for span in times]
+    if not spans:
+        raise SystemExit(f"{folder.resolve()}: no run of the workflow has left records here")
     took = max(end for _, end in spans) - min(start for start, _ in spans)
     seconds = {rule: sum(end - start for start, end in times) for rule, times in jobs.items()}
     total = sum(seconds.values())

@@ -78,7 +78,13 @@ def images(
 
 
 def gradient_of(module: nn.Module) -> torch.Tensor:
-    return torch.cat([part.grad.flatten() for part in module.parameters()])
+    return torch.cat([slope(part).flatten() for part in module.parameters()])
+
+
+def slope(part: torch.Tensor) -> torch.Tensor:
+    """What backward left."""
+    assert part.grad is not None
+    return part.grad
 
 
 def rounds_of(method: Any, problem: Any, network: Any, x0: Any) -> Points:
@@ -123,12 +129,14 @@ def fmgda(
         of_negative = p * ((h - b) ** 2 + linear)
         loss = torch.where(data.labels[rows] > 0, of_positive, of_negative) - p * (1 - p) * w**2
         loss.mean().backward()
-        return torch.cat([gradient_of(module), a.grad, b.grad]), w.grad
+        return torch.cat([gradient_of(module), slope(a), slope(b)]), slope(w)
 
     def plain() -> Points:
         modules = [architecture(name)(shape, 1).to(device) for _ in range(workers)]
         thetas, ws = [start.theta] * workers, [start.w] * workers
-        us, vs, number = [], [], 0
+        us: list[torch.Tensor] = []
+        vs: list[torch.Tensor] = []
+        number = 0
         while True:
             random = RoundRandom(0).at(number)
             if number == 0:
@@ -178,6 +186,7 @@ def dp_gt(
     network = GraphNetwork(ring, ring.T, engine.array, engine.draws, counters)
     problem, start = engine.counting(counters), engine.start(0)
     steps, noise = method.scheme.steps(horizon), method.scheme.noise(horizon)[1]
+    assert network.trackers is not None
     into, out_of = network.states.in_laplacian, network.trackers.out_laplacian
 
     def gradient(module: nn.Module, x: torch.Tensor, rows: Any) -> torch.Tensor:
@@ -239,7 +248,7 @@ def tdcd(
     def plain() -> Points:
         build = architecture(name)
         modules = [[build(shape, CLASSES).to(device) for _ in range(clients)] for _ in silos]
-        hubs, number = start.weights, 0
+        hubs, number = list(start.weights), 0
         while True:
             drawn = np.sort(RoundRandom(0).at(number).sample(clients * each, batch))
             rows = [drawn[drawn // each == k] for k in range(clients)]
@@ -258,7 +267,7 @@ def tdcd(
                         cross_entropy(module(inputs) + stale, wanted).backward()
                         with torch.no_grad():
                             for part in module.parameters():
-                                part -= 0.3 * part.grad
+                                part.sub_(0.3 * slope(part))
             hubs = [
                 torch.stack([nn.utils.parameters_to_vector(m.parameters()) for m in own]).mean(0)
                 for own in modules

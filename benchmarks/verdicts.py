@@ -119,7 +119,12 @@ def _blank(
 ) -> xr.Dataset:
     rounds = np.linspace(0, end, shape[1])
     objective = np.linspace(1, 0.5, shape[1])
-    columns = {"round": rounds, "wall_time": rounds, "objective": objective, name: 0.0}
+    columns: dict[str, Any] = {
+        "round": rounds,
+        "wall_time": rounds,
+        "objective": objective,
+        name: 0.0,
+    }
     # Half as fast, so that half of the rounds is one cost's end.
     columns |= {"iteration": 2 * rounds, "update_epoch": rounds / 10, "simulated_time": rounds}
     specification = {
@@ -499,17 +504,22 @@ def cases() -> Iterator[Case]:
         "equal_final", "apart by its border", "equal at its border", equal, pair_of_scores(0.005)
     )
     yield Case("equal_final", "tie", "holds", equal, pair_of_scores(0))
-    accuracy_of = {"kind": "published_measurement", "run": "a", **accuracy, "value": 0.9}
+    accuracy_of: dict[str, Any] = {
+        "kind": "published_measurement",
+        "run": "a",
+        **accuracy,
+        "value": 0.9,
+    }
     both = {**accuracy_of, "spread": SPREAD / 10, "trials": 10}
     for off, truth in ((0.0, "holds"), (3.0, "other")):
         under = f"{off:g} spreads off" if off else "a perfect replication"
-        for test, trials in ((accuracy_of, 1), (both, 10)):
+        for tested, trials in ((accuracy_of, 1), (both, 10)):
             claim = f"published_measurement{' with ±' * (trials > 1)}"
-            yield Case(claim, under, truth, test, printed(trials, off))
+            yield Case(claim, under, truth, tested, printed(trials, off))
     value = {"kind": "published_value", "run": "a", "hyper_parameter": "step", "value": 0.2}
-    border = "worse at the border"
+    worse = "worse at the border"
     yield Case("published_value", "a flat profile", "holds", value, profile(0))
-    yield Case("published_value", "behind by 1.05", border, value, profile(counts))
+    yield Case("published_value", "behind by 1.05", worse, value, profile(counts))
     larger = {"kind": "selected_order", "larger": "a", "smaller": "b", "hyper_parameter": "step"}
     yield Case("selected_order", "a flat profile", "tie", larger, profile(0))
     yield Case("selected_order", "smallest effect", "smallest", larger, profile(counts, 0))
@@ -548,17 +558,17 @@ def cases() -> Iterator[Case]:
     yield Case("scaling, near linear", "a power of -1", "holds", scaling, speedup(-1))
     gradient = {"measurement": "gradient_norm", "power": 0.5}
     growth = {"kind": "growth", "series": tuple("abcd"), "target": 1e-3, **gradient}
-    yield Case("growth, at most N^(1/2)", "N^0.6", border, growth, growing(0.6))
+    yield Case("growth, at most N^(1/2)", "N^0.6", worse, growth, growing(0.6))
     yield Case("growth, at most N^(1/2)", "N^0.5", "holds", growth, growing(0.5))
     rate = {"kind": "rate", "run": "a", "targets": (0.2, 0.1, 0.05), **gradient, "power": 1}
-    yield Case("rate, at most 1/ε", "1/ε^1.1", border, rate, ever_slower(1.1))
+    yield Case("rate, at most 1/ε", "1/ε^1.1", worse, rate, ever_slower(1.1))
     yield Case("rate, at most 1/ε", "1/ε", "holds", rate, ever_slower(1))
     error = {"kind": "error_scaling", "series": tuple("abcd"), "size": "clients", **gradient}
     error["averaged"] = False
-    yield Case("error_scaling, at most √N", "N^0.6", border, error, errors(0.6))
+    yield Case("error_scaling, at most √N", "N^0.6", worse, error, errors(0.6))
     yield Case("error_scaling, at most √N", "N^0.5", "holds", error, errors(0.5))
     horizon = {"kind": "horizon_rate", "series": tuple("abcd"), **gradient, "power": 1}
-    yield Case("horizon_rate, 1/K", "1/K^0.9", border, horizon, horizons(0.9))
+    yield Case("horizon_rate, 1/K", "1/K^0.9", worse, horizon, horizons(0.9))
     yield Case("horizon_rate, 1/K", "1/K", "holds", horizon, horizons(1))
     falls = {"kind": "falls", "run": "a", "measurement": "gradient_norm", "smallest_effect": 1.05}
     yield Case("falls", "tie", "tie", falls, fallen(0))
@@ -571,8 +581,9 @@ def along_few(judge: Callable[[float], Any], row: Row | None) -> list[CaseOutcom
 
     Those are the declared one and, of limits, the next. All others take most of the time.
     """
-    few = row and row._replace(scales=[scale for scale in row.scales if 1 / 3 <= scale <= 1][-2:])
-    return along(judge, few)
+    if row is not None:
+        row = row._replace(scales=tuple(s for s in row.scales if 1 / 3 <= s <= 1)[-2:])
+    return along(judge, row)
 
 
 def judged(case: Case, seeds: int, draws: int, seed: int) -> Counter[str]:
@@ -580,7 +591,7 @@ def judged(case: Case, seeds: int, draws: int, seed: int) -> Counter[str]:
     for module in (evaluation.horizon, quantities, compared, slope):
         module.along = along_few  # type: ignore[attr-defined]
     random = np.random.default_rng([seed, seeds])
-    claim = Claim(id="claim", source="", statement="", test=case.test)  # type: ignore[arg-type]
+    claim = Claim(id="claim", source="", statement="", test=case.test)
     found: Counter[str] = Counter()
     for _ in range(draws):
         runs = case.draw(random, seeds)

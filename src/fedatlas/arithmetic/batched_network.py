@@ -1,10 +1,11 @@
 """Any torch module as a batched oracle: clients are the leading axis, parameters are flat.
 
 Gradients are taken by a loop over clients, or by one call of `torch.func` for all; the numbers are
-the same up to rounding. On a GPU the one call is faster; on a CPU it is so for small networks on
-few numbers, where Python's share of the loop counts (benchmarks/networks.py). Device and sizes
-decide, not clocks: a resumed run goes on as it began. `torch.func` does not take recurrent layers
-and running statistics, so networks with those are always looped over.
+the same up to rounding. On a GPU the one call is faster below some five million parameters, as one
+larger network fills it. On a CPU it is faster for small networks on few numbers, where Python's
+share of the loop counts (benchmarks/networks.py). Device and sizes decide, not clocks: a resumed
+run goes on as it began. `torch.func` does not take recurrent layers and running statistics, so
+networks with those are always looped over.
 
 Clipping needs the gradients of single samples, see `sample_gradients`. How many samples are
 computed on at once is declared here and in `torch_device`: a gradient is a sum over samples, so
