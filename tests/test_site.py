@@ -42,7 +42,7 @@ ROOT = Path(__file__).parent.parent
 CONFIG = ROOT / "config"
 sys.path.insert(0, str(ROOT / "docs"))
 
-from making import configuration, explorer, methods, objectives, papers, schemas  # noqa: E402
+from making import configuration, explorer, findings, methods, objectives, papers, schemas  # noqa: E402
 from making import words as making_words  # noqa: E402
 from making.papers import sentence_counts  # noqa: E402
 
@@ -308,6 +308,11 @@ def test_findings_count_kept_and_fragile_verdicts(plan):
         text = " ".join((ROOT / "docs" / "findings" / f"{page}.md").read_text("utf-8").split())
         for words in told:
             assert re.search(words, text), (page, words)
+
+
+def test_tables_of_findings_are_those_of_published_verdicts():
+    page = findings.PAGE.read_text("utf-8")
+    assert findings.with_tables(page) == page
 
 
 def test_the_explorer_of_the_site_shows_all_that_is_published(plan, tmp_path):

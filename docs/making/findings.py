@@ -34,6 +34,22 @@ RATIOS_OF_FULL = {
     "FedPAGE : FedAvg": "fedpage-full-fedavg-full-faster",
     "FedPAGE : FedPAGE-Full": "fedpage-full-similar",
 }
+#: FedPAGE ≥ SCAFFOLD by what is measured, and its claims.
+MEASURES = {
+    "along all rounds": "fedpage-scaffold",
+    "along the first 300": "fedpage-scaffold-early",
+    "rounds to ‖∇f‖ ≤ 0.1": "fedpage-scaffold-tenth",
+    "rounds to ‖∇f‖ ≤ 0.01": "fedpage-scaffold-hundredth",
+    "by bytes": "fedpage-scaffold-bytes",
+    "by gradients": "fedpage-scaffold-gradients",
+}
+#: Figure 1's clients, and its claims about FedPAGE-K.
+CLIENTS = {"1a": {3250: "a9a", 325: "a9a", 10: "a9a"}, "1b": {4800: "w8a", 480: "w8a", 10: "w8a"}}
+ENDS = {
+    "in the end": "local-steps-k{k}-n{n}-end",
+    "along all rounds": "local-steps-k{k}-n{n}",
+    "with a larger step": "larger-step-k{k}-n{n}-gains",
+}
 _SHORT = {
     "reproduced": "", "undecided": " ?", "smaller than claimed": ", small",
     "no difference": ", none", "contradicted": ", behind",
@@ -75,8 +91,34 @@ def leads(rows: Sequence[Row]) -> str:
     return table(("figure", "SCAFFOLD ≫ FedAvg", "at steps", "FedPAGE ≫ FedAvg", "at steps"), lines)
 
 
+def measures(rows: Sequence[Row]) -> str:
+    """How FedPAGE ≥ SCAFFOLD came out by each measure, and at which steps if they differ."""
+    lines = []
+    for measure, claim in MEASURES.items():
+        cells = [measure]
+        for panel in ("2a", "2b", "3a", "3b"):
+            whole, *cases = (row for row in rows if row["claim"] == f"fedpage-fig{panel}/{claim}")
+            same = len({case["outcome"] for case in cases}) == 1
+            cells.append(_told(whole) + ("" if same else f": {'; '.join(_steps(cases))}"))
+        lines.append(cells)
+    return table(("FedPAGE ≥ SCAFFOLD", "2(a)", "2(b)", "3(a)", "3(b)"), lines)
+
+
+def local_steps(rows: Sequence[Row]) -> str:
+    """How many times FedPAGE-1's ‖∇f‖ FedPAGE-10 and -20 have, and what a larger step gains."""
+    found = {row["claim"]: row for row in rows}
+    lines = []
+    for panel, numbers in CLIENTS.items():
+        for n, data in numbers.items():
+            names = (claim.format(k=k, n=n) for claim in ENDS.values() for k in (10, 20))
+            cells = [_ratio(found[f"fedpage-fig{panel}/{name}"]) for name in names]
+            lines.append([f"{data}, {n}", *cells])
+    heads = (f"FedPAGE-{k} {what}" for what in ENDS for k in (10, 20))
+    return table(("clients", *heads), lines)
+
+
 def _steps(cases: Sequence[Row]) -> Iterator[str]:
-    for outcome, own in groupby(cases, _told):
+    for outcome, own in groupby(cases, lambda case: case["outcome"]):
         yield f"{', '.join(case['case'].removeprefix('effective step ') for case in own)} {outcome}"
 
 
@@ -105,22 +147,23 @@ def _number(value: float) -> str:
     return f"{value:.0f}" if value >= 10 else f"{value:#.2g}"
 
 
-def main() -> None:
-    """Write the page's tables anew."""
+def with_tables(page: str) -> str:
+    """The page with its tables made anew."""
     with VERDICTS.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    page = PAGE.read_text(encoding="utf-8")
     for name, made in {
         "ratios": ratios(rows, MINIBATCHES, RATIOS),
         "ratios with full local gradients": ratios(rows, FULL, RATIOS_OF_FULL),
+        "measures": measures(rows),
         "leads": leads(rows),
+        "local steps": local_steps(rows),
     }.items():
         start = START.format(name)
         before, _, rest = page.partition(start)
         _, _, after = rest.partition(END)
         page = f"{before}{start}\n{made}\n{END}{after}"
-    write_text(PAGE, page)
+    return page
 
 
 if __name__ == "__main__":
-    main()
+    write_text(PAGE, with_tables(PAGE.read_text(encoding="utf-8")))
