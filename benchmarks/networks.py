@@ -143,7 +143,7 @@ def measure(name: str, shape: tuple[int, ...], batch: int, device: str, repetiti
         print(
             f"  {way:12s} {1e3 * seconds:8.2f} ms  {seconds / fastest:5.2f} × the fastest of three"
         )
-    way = "all at once" if chosen.is_vectorised(inputs[0].numel()) else "one by one"
+    way = "all at once" if chosen.is_vectorised(batch, shape) else "one by one"
     print(f"  chosen: {way}")
 
 

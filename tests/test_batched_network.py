@@ -161,13 +161,17 @@ def test_a_gradient_changes_nothing(vectorised):
 
 def test_sizes_decide_which_way_unless_it_is_said():
     few = BatchedNetwork(SMALL["cnn_8x8"][0], CPU)
-    assert few.is_vectorised(15_999)
-    assert not few.is_vectorised(16_000)
+    assert few.is_vectorised(249, (1, 8, 8))
+    assert not few.is_vectorised(250, (1, 8, 8))
     many = BatchedNetwork(LARGE["cnn_32x32"][0], CPU)
-    assert not many.is_vectorised(1)
+    assert not many.is_vectorised(1, (3, 32, 32))
+    many._kind = "other"  # a GPU, which few samples leave idle
+    assert many.is_vectorised(50, (3, 32, 32))
+    assert not many.is_vectorised(5000, (3, 32, 32))
     for said in (False, True):
         network = BatchedNetwork(SMALL["cnn_8x8"][0], CPU, vectorised=said)
-        assert network.is_vectorised(10) is network.is_vectorised(10**6) is said
+        assert network.is_vectorised(1, (1, 8, 8)) is said
+        assert network.is_vectorised(10**6, (1, 8, 8)) is said
 
 
 # ------------------------------------------------------------------------------------ starts

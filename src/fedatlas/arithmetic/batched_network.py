@@ -1,8 +1,8 @@
 """Any torch module as a batched oracle: clients are the leading axis, parameters are flat.
 
 Gradients are taken by a loop over clients, or by one call of `torch.func` for all; the numbers are
-the same up to rounding. On a GPU the one call is faster below some five million parameters, as one
-larger network fills it. On a CPU it is faster for small networks on few numbers, where Python's
+the same up to rounding. The one call is faster where single clients leave the device idle: on a GPU
+unless one client's samples fill it; on a CPU for small networks on few numbers, where Python's
 share of the loop counts (benchmarks/networks.py). Device and sizes decide, not clocks: a resumed
 run goes on as it began. `torch.func` does not take recurrent layers and running statistics, so
 networks with those are always looped over.
@@ -51,8 +51,9 @@ _ALL = slice(None)
 _FEW_INPUTS = 16_000  # of one client's minibatch
 _FEW_PARAMETERS = 100_000
 
-# A GPU is filled by one client's network of that many parameters; grouped convolutions are slower.
-_MANY_PARAMETERS = 5_000_000
+# Samples of one client that fill a GPU, by what they weigh (`_weight`): grouped convolutions of all
+# clients are slower then. Measured for ResNet-18 on 28 × 28 between 16 and 55 samples.
+_FULL = 2_000_000
 
 # Numbers of one chunk of samples in passes over many.
 _CHUNK = {"cpu": 200_000, "other": 50_000_000}
@@ -177,7 +178,7 @@ class BatchedNetwork:
         together: whether one call is for all clients; None lets device and sizes decide.
         """
         if together is None:
-            together = self.is_vectorised(prod(inputs.shape[1:]))
+            together = self.is_vectorised(inputs.shape[1], inputs.shape[2:])
 
         def of_clients(
             clients: slice, inputs: torch.Tensor, pullback: Pullback
@@ -236,13 +237,13 @@ class BatchedNetwork:
             all_outputs.append(outputs)
         return torch.stack(all_outputs), gradients
 
-    def is_vectorised(self, inputs: int) -> bool:
-        """Whether gradients on so many input numbers per client are taken in one call."""
+    def is_vectorised(self, samples: float, shape: Sequence[int]) -> bool:
+        """Whether gradients on so many samples per client are taken in one call; shape: of one."""
         if self._vectorised is not None:
             return self._vectorised
         if self._kind == "cpu":
-            return inputs < _FEW_INPUTS and self.dimension < _FEW_PARAMETERS
-        return self.dimension < _MANY_PARAMETERS
+            return samples * prod(shape) < _FEW_INPUTS and self.dimension < _FEW_PARAMETERS
+        return samples * self._weight(shape) < _FULL
 
     def _all_at_once(
         self, points: torch.Tensor, inputs: torch.Tensor, pullback: Pullback

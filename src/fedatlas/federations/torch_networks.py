@@ -1,6 +1,5 @@
 """Networks with their samples on a device, which engines share."""
 
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -60,8 +59,8 @@ class NetworkOnDevice(TorchArrays):
 
     def _together(self, sizes: np.ndarray) -> list[np.ndarray]:
         """Clients whose gradients are taken together, all that have samples; sizes: (S,)."""
-        present, numbers = np.flatnonzero(sizes), prod(self._train.shape)
-        if not self.network.is_vectorised(int(sizes[present].mean() * numbers)):
+        present = np.flatnonzero(sizes)
+        if not self.network.is_vectorised(sizes[present].mean(), self._train.shape):
             return np.split(present, len(present))
         by_size = present[np.argsort(-sizes[present], kind="stable")]
         return np.array_split(by_size, min(_CALLS, len(by_size)))
