@@ -30,6 +30,7 @@ from fedatlas.pages.repository import (
     taken_from,
     with_table,
 )
+from fedatlas.plan.build import build_plan
 from fedatlas.schema.experiment_files import read_experiments
 from fedatlas.schema.models import read_yaml, validated
 from fedatlas.schema.objectives import objective_classes
@@ -42,7 +43,16 @@ ROOT = Path(__file__).parent.parent
 CONFIG = ROOT / "config"
 sys.path.insert(0, str(ROOT / "docs"))
 
-from making import configuration, explorer, findings, methods, objectives, papers, schemas  # noqa: E402
+from making import (  # noqa: E402
+    configuration,
+    explorer,
+    findings,
+    methods,
+    objectives,
+    outcomes,
+    papers,
+    schemas,
+)
 from making import words as making_words  # noqa: E402
 from making.papers import sentence_counts  # noqa: E402
 
@@ -352,7 +362,19 @@ def test_links_and_commands_of_the_readme_lead_somewhere():
     targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
     commands = re.findall(r"^make ([\w-]+)|`make ([\w-]+)", readme, re.MULTILINE)
     assert commands and {one or other for one, other in commands} <= set(targets)
-    assert len(readme[: readme.index("## Pictures")].splitlines()) < 50  # one screen
+
+
+def test_readmes_claim_is_an_experiment_and_its_picture_is_of_the_kept_verdicts(tmp_path):
+    readme = (ROOT / "README.md").read_text("utf-8")
+    file = tmp_path / "experiments" / "drift.yaml"
+    file.parent.mkdir()
+    file.write_text(re.search(r"```yaml\n(.*?)```", readme, re.DOTALL)[1], "utf-8")
+    plan = build_plan(CONFIG, tmp_path, names=["project-drift"])
+    assert [claim.id for claim in plan.experiments["project-drift"].claims] == ["faster"]
+    assert sum(len(spec.seeds) for spec in plan.runs.values()) == 16
+    assert outcomes.PICTURE.read_text("utf-8") == outcomes.picture(outcomes.counts()), (
+        "python -m making.outcomes"
+    )
 
 
 def test_commands_that_pages_name_exist():

@@ -32,13 +32,12 @@ MARKS = (
 )
 #: Columns of what ran, and how it ran there.
 HOW = {
-    "panels on the paper's data": ("paper",),
-    "that need no data": ("dataless",),
-    "smaller or on other data": ("smaller", "other"),
-    "never": ("never",),
+    "panels on the paper's setting": ("paper", "dataless"),
+    "in another setting": ("smaller", "other"),
+    "not run": ("never",),
 }
 #: Columns of tables of what ran, and how it came out.
-HEADS = ("paper", *HOW, *(f"sentences, {name}" for name in SETTINGS))
+HEADS = ("paper", *HOW, "claims on the paper's setting", "claims in another setting")
 
 Sentences = Mapping[str, Mapping[str, Sentence]]  # by paper and id
 
@@ -197,6 +196,12 @@ def count_by_setting(rows: Iterable[SentenceOutcome]) -> dict[str, Counter[str]]
     return found
 
 
+def count_in_two(rows: Iterable[SentenceOutcome]) -> tuple[Counter[str], Counter[str]]:
+    """Outcomes on the paper's setting, and in all others; a sentence counts once in each."""
+    printed, *others = count_by_setting(rows).values()
+    return printed, sum(others, Counter[str]())
+
+
 def readme_table(
     papers: Mapping[str, Paper],
     sentences: Sentences,
@@ -225,7 +230,7 @@ def coverage_rows(
         first, *others = (covered.panels(*kinds) for kinds in HOW.values())
         panels = [f"{first} of {covered.panels()}", *(str(count or "–") for count in others)]
         rows = sentence_outcomes(kept, experiments, sentences[key], covered.settings)
-        found[key] = [*panels, *map(format_outcomes, count_by_setting(rows).values())]
+        found[key] = [*panels, *map(format_outcomes, count_in_two(rows))]
     return found
 
 
