@@ -3,7 +3,9 @@
 All is recomputed from the rows that methods see, or from the papers' formulas.
 """
 
+import sys
 from math import sqrt
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +19,10 @@ from fedatlas.data.formats import dataset_of
 from fedatlas.objectives import springs_and_wells
 from fedatlas.schema.graphs import UndirectedFamily, weight_matrix
 from fedatlas.studies import symbolic
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "docs"))
+
+from making import lower_bounds
 
 LENGTH = 25
 
@@ -215,3 +221,10 @@ def test_page_stays_above_the_bound_of_wells():
     norms = trace["gradient_norm"].values[0]
     assert norms[-1] < own.level(0.25)
     assert (norms[asked < own.gradients_for(0.25)] > own.level(0.25)).all()
+
+
+def test_the_page_has_the_catalogues_bounds():
+    page = lower_bounds.PAGE.read_text("utf-8")
+    of_none = [line.split("|")[2:-1] for line in page.splitlines() if "*no method*" in line]
+    expected = [[one.least for one in columns] for columns in lower_bounds.tables().values()]
+    assert [[float(cell) for cell in row] for row in of_none] == expected

@@ -24,12 +24,12 @@ class Chain(Model):
     ends are ours: they make all below exact in d numbers.
 
     Client i of N has f_i(x) = c/2 Σ_k w_k (x_k − x_{k+1})² + μ/2 ‖x‖² over its links, 0 ≤ k ≤ d,
-    with x_0 = s given and x_{d+1} = 0. Even links lie with clients 0 … m−1, odd ones with N/2 … N/2+m−1,
-    the others have none. w_k is 1, but w_d is 1 − q. c is (L − μ)/2, and no two links of a client
-    touch, so that every f_i is L-smooth and μ-strongly convex.
+    with x_0 = s given and x_{d+1} = 0. Even links lie with clients 0 … m−1, odd ones with
+    N/2 … N/2+m−1, the others have none. w_k is 1, but w_d is 1 − q. c is (L − μ)/2; no two links
+    of a client touch, so that every f_i is L-smooth and μ-strongly convex.
 
-    The optimum of f, the mean, is x*_k = s qᵏ with q = (√Q − 1)/(√Q + 1) and Q = 1 + 4cm/(Nμ), which
-    is L/μ if m = N/2. s is such that f(0) − f* = 1.
+    The optimum of f, the mean, is x*_k = s qᵏ with q = (√Q − 1)/(√Q + 1), Q = 1 + 4cm/(Nμ): Q is
+    L/μ if m = N/2. s is such that f(0) − f* = 1.
 
     The bound: from an x that ends with x_k a gradient makes x_{k+1} differ from 0 only with those
     who hold link k. They lack link k + 1, so that no further gradient of theirs goes on. A method
