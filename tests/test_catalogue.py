@@ -130,7 +130,7 @@ def made(changes, **block):
         ({"task": "multiclass"}, "'classes' goes with"),
         ({"task": "multiclass", "classes": 2, "labels": {1: 2}}, "'labels' must map to classes 0"),
         ({"shape": [2, 2]}, "shape (2, 2) does not hold 3 features"),
-        ({"format": "hdf9"}, "key 'format', value 'hdf9': one of bundled, chain, cifar, csv, idx"),
+        ({"format": "hdf9"}, "key 'format', value 'hdf9': must be one of bundled, chain, cifar"),
         ({"csv": {"label": "y"}}, "unknown key 'csv'"),
         ({"scale_labels": "min_max"}, "'scale_labels' goes with 'task: regression' only"),
         ({"centre": False}, "'centre: false' goes with 'standardise: true'"),
