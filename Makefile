@@ -4,6 +4,8 @@
 #   1,000 examples for property tests.
 # make slurm-test: experiments on a SLURM of one node, as root (docs/cluster.md). .ci/run runs one.
 # make kill-test: 100 kills of training, at random times (FEDATLAS_KILLS says another number).
+# make crash-test: every kind of job killed, or failing, at every call that changes a file
+#   (CRASH_OPTIONS="--some 8": at so many).
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -14,7 +16,7 @@ INSTALL := -m pip install --quiet --no-compile --constraint constraints.txt
 # Hundreds of processes start: Python keeps what it compiles, whatever the machine's default is.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test site schemas words fuzz kill-test test-cluster test-crates slurm-test check bench peers clean environment
+.PHONY: demo test site schemas words fuzz kill-test crash-test test-cluster test-crates slurm-test check bench peers clean environment
 
 # Rebuilt when the requirements change; the marker is written last, so a broken install is redone.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -72,6 +74,10 @@ fuzz: environment
 
 kill-test: environment
 	FEDATLAS_KILLS=$${FEDATLAS_KILLS:-100} $(BIN)/python -m pytest -s tests/test_interruption.py
+
+CRASH_OPTIONS ?=
+crash-test: environment  # needs Linux and a compiler of C
+	$(if $(MEMORY),TMPDIR=$(MEMORY)) $(BIN)/python tests/crash/check_crashes.py --cores $(CORES) $(CRASH_OPTIONS)
 
 check: environment
 	$(BIN)/ruff check .

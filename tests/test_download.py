@@ -561,5 +561,5 @@ def test_a_wrong_or_missing_member_is_refused(server, fetch, tmp_path):
 def test_a_folder_that_cannot_be_written_is_named(server, fetch, tmp_path):
     (tmp_path / "file").write_text("in the way")
     raw = server.raw(checksum=md5(CONTENT))
-    with pytest.raises(FedatlasError, match=r"cannot put a at .*file/a"):
+    with pytest.raises(FedatlasError, match=r"cannot write .*file/a: .*Make the folder"):
         fetch(raw, destination=tmp_path / "file" / "a")

@@ -4,21 +4,34 @@ Each command is a process of its own. File systems are mounted for it: without t
 these tests skip.
 """
 
+import errno
 import json
 import os
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from atlas_factory import join_experiment
+from fedatlas import files as writing
 from fedatlas.data.catalogue import load_catalogue
-from fedatlas.files import date_to_now, leftovers, temporary_prefix, write_atomically, write_text
+from fedatlas.errors import FedatlasError
+from fedatlas.files import (
+    date_to_now,
+    folder_beside,
+    leftovers,
+    put_in_place,
+    temporary_prefix,
+    write_atomically,
+    write_text,
+)
 from fedatlas.schema.runs import RunSpec
 from fedatlas.store.trace import read_trace
 from kill.chains import Runner
@@ -26,6 +39,7 @@ from kill.runs import CONFIG, make_shards, specifications
 
 SCAFFOLD = specifications()["scaffold"]
 HORIZONTAL = SCAFFOLD.model_copy(update={"rounds": 40, "record_every": 1})
+LONGER = HORIZONTAL.model_copy(update={"rounds": 400, "record_every": 10})
 VERTICAL = specifications()["vfb2_sgd"].model_copy(update={"rounds": 10, "seeds": (0,)})
 
 
@@ -108,9 +122,9 @@ def shard(inputs: Path, output: Path) -> list[Any]:
     return step("shard_split", spec, prepared=prepared, **files)
 
 
-def train(inputs: Path, output: Path, **others: Any) -> list[Any]:
-    shards = inputs / HORIZONTAL.dataset / HORIZONTAL.split
-    given = {"spec": HORIZONTAL.model_dump(mode="json"), "device": "cpu"}
+def train(inputs: Path, output: Path, spec: RunSpec = HORIZONTAL, **others: Any) -> list[Any]:
+    shards = inputs / spec.dataset / spec.split
+    given = {"spec": spec.model_dump(mode="json"), "device": "cpu"}
     return step("train_alone", given, shards=shards, output=output / "x.nc", **others)
 
 
@@ -233,16 +247,14 @@ def test_a_disk_of_any_size_holds_a_whole_trace_or_none(world, mount, tmp_path):
 
 def test_a_disk_that_fills_up_keeps_the_last_checkpoint(world, mount, tmp_path):
     disk, kept = mount("size=1m"), tmp_path / "kept"
-    often = {"seeds": disk / "seeds", "checkpoint_every": 0}
-    # Dies at its 30th checkpoint, beside the one before.
-    world.runner.start(
-        [str(argument) for argument in train(world.folder, disk, **often)],
-        *(tmp_path / "log.txt", ["replace", ".npz", 30]),
-    )
-    assert world.runner.status() == -9
-    (checkpoint,) = (disk / "seeds").glob("*/[!.]*.npz")
-    for leftover in leftovers(checkpoint):
-        leftover.unlink()
+    often = {"seeds": disk / "seeds", "checkpoint_every": 0, "spec": LONGER}
+    arguments = [str(argument) for argument in train(world.folder, disk, **often)]
+    process = world.runner.start(arguments, tmp_path / "log.txt")
+    while not (files := list((disk / "seeds").glob("*/[!.]*.npz"))):
+        time.sleep(0.001)
+    os.kill(process, signal.SIGTERM)
+    assert world.runner.status() == 143
+    (checkpoint,) = files
     before = checkpoint.read_bytes()
     free = shutil.disk_usage(disk).free
     (disk / "other").write_bytes(bytes(free - 4096))
@@ -254,7 +266,8 @@ def test_a_disk_that_fills_up_keeps_the_last_checkpoint(world, mount, tmp_path):
     assert run(world, train(world.folder, disk, **often), tmp_path / "log.txt") == (0, [])
     assert "resuming seed 0 after round" in (tmp_path / "log.txt").read_text()
     kept.mkdir()
-    assert run(world, train(world.folder, kept), tmp_path / "log.txt") == (0, [])
+    whole = train(world.folder, kept, spec=LONGER)
+    assert run(world, whole, tmp_path / "log.txt") == (0, [])
     resumed, uninterrupted = (read_trace(folder / "x.nc") for folder in (disk, kept))
     assert resumed.drop_vars("wall_time").identical(uninterrupted.drop_vars("wall_time"))
 
@@ -400,6 +413,40 @@ def test_writers_of_one_file_do_not_disturb_each_other(tmp_path):
         assert path.read_text() == "second"
     assert path.read_text() == "first"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("refusal", [None, OSError(22, "not here"), AttributeError("no such call")])
+def test_a_folder_takes_the_place_of_another(tmp_path, monkeypatch, refusal):
+    """At once where the system can exchange two names, else one after the other."""
+    if refusal:
+        monkeypatch.setattr(writing, "_exchange", Mock(side_effect=refusal))
+    path = tmp_path / "published"
+    (tmp_path / f"{prefix_of_a_dead(path.name)}abcd_123" / "new").mkdir(parents=True)
+    for content in ("first", "second"):
+        with folder_beside(path) as folder:
+            (folder / "new").mkdir()
+            (folder / "new" / content).write_text(content)
+            put_in_place(folder / "new", path)
+        assert [file.name for file in path.iterdir()] == [content]
+        assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_that_cannot_be_put_in_place_leaves_the_one_that_is_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(writing, "_exchange", Mock(side_effect=OSError))
+    path = tmp_path / "published"
+    path.mkdir()
+    with pytest.raises(FileNotFoundError):
+        put_in_place(tmp_path / "none", path)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_disk_that_fails_is_told_from_an_input_that_cannot_be_read(tmp_path):
+    failed = pytest.raises(FedatlasError, match=r"x: Input/output error\. .* run again")
+    with failed, write_atomically(tmp_path / "x"):
+        raise OSError(errno.EIO, "anything")
+    with pytest.raises(OSError, match="input"), write_atomically(tmp_path / "x"):
+        raise OSError(errno.EIO, "anything", "/else/input")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_only_what_surely_dead_writers_left_is_removed(tmp_path):

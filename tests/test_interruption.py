@@ -1,7 +1,7 @@
 """Training that is killed, by SIGTERM or SIGKILL, at any moment.
 
 A plain test run kills one method of every federation twice; `make kill-test` kills 100 processes of
-all methods (FEDATLAS_KILLS says another number).
+all methods (FEDATLAS_KILLS says another number). `make crash-test` kills at every write.
 """
 
 import json
@@ -15,7 +15,6 @@ import threading
 from itertools import cycle, islice
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import numpy as np
 import pytest
@@ -83,32 +82,6 @@ def _hit_resumed_training(counts: Counts) -> bool:
     """Whether kills of both kinds hit training that went on from its checkpoint, often enough."""
     both = min(counts.kills.values()) >= 2
     return both and counts.resumed >= len(KILLED) and counts.within_records >= 2
-
-
-# Function, end of the file's name, calls before: see the template.
-# How many seeds have a file then.
-MOMENTS: dict[str, tuple[list[Any], int]] = {
-    "within the first checkpoint": (["write_array", "", 5], 0),
-    "within a checkpoint": (["write_array", "", 500], 1),
-    "before a checkpoint has its name": (["replace", ".npz", 20], 1),
-    "before a result has its name": (["replace", ".npz", 61], 1),
-    "before the trace has its name": (["replace", ".nc", 0], 2),
-}
-
-
-@pytest.fixture(scope="module")
-def chain(runner: Runner, tmp_path_factory: pytest.TempPathFactory) -> Chain:
-    spec = SPECS["scaffold"].model_copy(update={"rounds": 60})
-    return Chain(runner, spec, tmp_path_factory.mktemp("kill") / "run", 0.0)
-
-
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_killed_while_a_file_is_written(chain: Chain, moment: str):
-    die, left = MOMENTS[moment]
-    assert chain.to_the_end(die) == -signal.SIGKILL
-    assert len(chain.checkpoints()) == left and not chain.output.exists()
-    assert len(list(chain.folder.rglob(".*"))) == 1
-    chain.ends_the_same(Counts())
 
 
 # ----------------------------------------------------------------------- within the process itself

@@ -18,9 +18,13 @@ from typing import Any
 
 from fedatlas.errors import FedatlasError
 
-# Errors for a folder that cannot be written, and for a full disk.
+# Errors for a folder that cannot be written, for a full disk, and for one that fails.
 _DENIED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_BROKEN = (errno.EIO, errno.ENXIO, errno.ESTALE, errno.EREMOTEIO)
+#: Errors of any file that the disk, not the file, is at fault for.
+OF_DISKS = (*_FULL, *_BROKEN)
+_EXCHANGE = 2  # of renameat2
 _PROBE_BYTES = 1 << 16
 # No write takes that long: what other machines left behind is older.
 _ABANDONED = 7 * 86_400.0
@@ -59,6 +63,60 @@ def require_writable(path: Path) -> None:
     """Fail now, as `write_atomically` would, rather than when there is something to write."""
     with _explaining(path):
         _make_temporary(path).unlink()
+
+
+@contextmanager
+def folder_beside(path: Path) -> Iterator[Path]:
+    """Yield a new folder beside `path`, in which to make what `put_in_place` puts there.
+
+    At the end it is removed. So is, at first, what killed writes of `path` left behind. Raises
+    FedatlasError when the disk is full or fails.
+    """
+    with _explaining(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(path, folders=True)
+        # Beside it: a rename is only atomic within one file system.
+        prefix = temporary_prefix(path.name)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=prefix) as folder:
+            yield Path(folder)
+
+
+def put_in_place(made: Path, path: Path) -> None:
+    """Rename a folder to `path`. One that is there takes the other's name, at the same moment.
+
+    Where the system cannot exchange them, there is none for a moment.
+    """
+    if not path.exists():
+        made.rename(path)
+        return
+    try:
+        _exchange(made, path)
+    except (OSError, AttributeError):  # as on some network file systems, and not on Linux
+        former = made.with_name(f"{made.name}-former")
+        path.rename(former)
+        try:
+            made.rename(path)
+        except BaseException:
+            former.rename(path)
+            raise
+
+
+def _exchange(one: Path, other: Path) -> None:
+    import ctypes
+
+    here = ctypes.c_int(-100)  # of relative names: the working directory
+    names = os.fsencode(one), os.fsencode(other)
+    system = ctypes.CDLL(None, use_errno=True)
+    if system.renameat2(here, names[0], here, names[1], ctypes.c_uint(_EXCHANGE)):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), str(other))
+
+
+def remove_leftovers(path: Path, *, folders: bool = False) -> None:
+    """Remove what `leftovers` finds."""
+    for leftover in leftovers(path, folders=folders):
+        with suppress(OSError):  # another user's, or removed by another process
+            shutil.rmtree(leftover) if folders else leftover.unlink()
 
 
 def temporary_prefix(name: str) -> str:
@@ -114,9 +172,7 @@ def _make_temporary(path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_dir():
         raise FedatlasError(f"cannot write {path}: there is a folder of that name; move it away")
-    for leftover in leftovers(path):
-        with suppress(OSError):  # another user's
-            leftover.unlink()
+    remove_leftovers(path)
     # Hidden and with the final suffix: libraries that look at the suffix still work.
     handle, name = tempfile.mkstemp(path.suffix, temporary_prefix(path.stem), path.parent)
     os.close(handle)
@@ -125,21 +181,30 @@ def _make_temporary(path: Path) -> Path:
 
 @contextmanager
 def _explaining(path: Path, temporary: Path | None = None) -> Iterator[None]:
-    """Turn failures that a user can act on into FedatlasErrors."""
+    """Turn failures to write `path` that a user can act on into FedatlasErrors.
+
+    temporary: the file that is written in its place.
+    """
     try:
         yield
     except FedatlasError:
         raise
     except Exception as error:
-        explained = _explained(error, path, temporary)
+        explained = explained_failure(error, path, temporary)
         if explained is None:
             raise
         raise explained from error
 
 
-def _explained(error: Exception, path: Path, temporary: Path | None) -> FedatlasError | None:
+def explained_failure(
+    error: Exception, path: Path, temporary: Path | None = None
+) -> FedatlasError | None:
     """A remedy for a failed write; None if it failed for another reason."""
     number = error.errno if isinstance(error, OSError) else None
+    if isinstance(error, OSError) and isinstance(error.filename, str):
+        at_fault, wanted = Path(error.filename).absolute(), path.absolute()
+        if wanted.parent not in at_fault.parents and at_fault not in (*wanted.parents, wanted):
+            return None  # a file that was to be read
     vanished = temporary is not None and not temporary.exists()
     # HDF5 and others raise errors without the number, and netCDF calls any failure on a full disk
     # "Permission denied": the system is asked before an error is believed.
@@ -151,6 +216,9 @@ def _explained(error: Exception, path: Path, temporary: Path | None) -> Fedatlas
         return FedatlasError(f"cannot write {path}: {os.strerror(number)}. {remedy}")
     if number in _DENIED:
         remedy = f"Make the folder {path.parent} writable and run again."
+        return FedatlasError(f"cannot write {path}: {os.strerror(number)}. {remedy}")
+    if number in _BROKEN:
+        remedy = "The disk, or the way to it, failed: look after it and run again."
         return FedatlasError(f"cannot write {path}: {os.strerror(number)}. {remedy}")
     if vanished and temporary is not None:
         return FedatlasError(

@@ -21,11 +21,11 @@ class Fork:
     """A command of `fedatlas` that runs; all that it prints is added to a file."""
 
     def __init__(
-        self, address: str, arguments: Sequence[str], log: Path, die: Sequence[object]
+        self, address: str, arguments: Sequence[str], log: Path, fault: Sequence[object]
     ) -> None:
         with Path(os.devnull).open() as nothing, log.open("ab") as output:
             files = [nothing.fileno(), output.fileno(), output.fileno()]
-            self._connection = send(address, command("fedatlas", arguments, die), files)
+            self._connection = send(address, command("fedatlas", arguments, fault), files)
         self.process = int(self._connection.recv(16))
 
     def status(self) -> int:
@@ -37,15 +37,18 @@ class Fork:
 class Forks:
     """A server, which ends with this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, preloaded: Path | None = None) -> None:
+        """preloaded: a library that the server, which then is for steps alone, is started with."""
         self._folder = tempfile.TemporaryDirectory(prefix="fedatlas-")
         self._address = f"{self._folder.name}/socket"
         self._client = [sys.executable, "-IS", str(HERE / "client.py"), self._address]
         self._server = subprocess.Popen(
-            [sys.executable, str(HERE / "server.py"), self._address],
+            [sys.executable, str(HERE / "server.py"), self._address, *["steps"] * bool(preloaded)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"},
+            env=os.environ
+            | {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
+            | ({"LD_PRELOAD": str(preloaded)} if preloaded else {}),
         )
         assert self._server.stdout is not None and self._server.stdout.readline() == b"ready\n"
         programs = Path(self._folder.name) / "bin"
@@ -71,11 +74,9 @@ class Forks:
         with send(self._address, message, []) as connection:
             connection.recv(16)  # until it is closed
 
-    def start(self, arguments: Sequence[str], log: Path, die: Sequence[object] = ()) -> Fork:
-        """Start `fedatlas`; die: where it kills itself, as [function, end of the file's name,
-        calls before].
-        """
-        return Fork(self._address, arguments, log, die)
+    def start(self, arguments: Sequence[str], log: Path, fault: Sequence[object] = ()) -> Fork:
+        """Start `fedatlas`; fault: see `crash.points`."""
+        return Fork(self._address, arguments, log, fault)
 
     def command(self, program: str, *arguments: str) -> list[str]:
         """The command line that runs `fedatlas` or `snakemake` as a fork."""

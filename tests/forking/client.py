@@ -23,7 +23,7 @@ def send(address: str, message: dict[str, object], descriptors: Sequence[int]) -
 
 
 def command(
-    program: str, arguments: Sequence[str], die: Sequence[object] = ()
+    program: str, arguments: Sequence[str], fault: Sequence[object] = ()
 ) -> dict[str, object]:
     """The message that asks for a command here."""
     return {
@@ -31,7 +31,7 @@ def command(
         "arguments": arguments,
         "folder": os.getcwd(),  # noqa: PTH109
         "environment": dict(os.environ),
-        "die": die,
+        "fault": fault,
     }
 
 

@@ -4,12 +4,14 @@ A workflow's jobs load libraries for two seconds each, and compute for less. fed
 imported after the fork, from the sources that PYTHONPATH names, unless the server was told to load
 modules of it.
 
-    python server.py SOCKET
+    python server.py SOCKET [steps]
 
-See `Forks` for the messages. The server ends when its own input does.
+With `steps` it loads what these need. See `Forks` for the messages. The server ends when its own
+input does.
 """
 
 import atexit
+import ctypes
 import gc
 import importlib
 import json
@@ -22,52 +24,19 @@ import traceback
 from pathlib import Path
 from typing import Any, NoReturn
 
-import h5py  # noqa: F401
-import matplotlib.backends.backend_agg
-import matplotlib.backends.backend_svg
-import matplotlib.figure  # noqa: F401
-import netCDF4  # noqa: F401
-import numba.core.caching  # noqa: F401
-import numpy as np
-import pandas  # noqa: F401
-import plotly.offline  # noqa: F401
-import pyarrow.pandas_compat
-import pyarrow.parquet  # noqa: F401
-import scipy.optimize
-import scipy.signal
-import scipy.sparse
-import scipy.stats  # noqa: F401
-import sklearn.datasets
-import sklearn.metrics  # noqa: F401
-import smart_open  # noqa: F401
-import snakemake.cli
-import snakemake.dag
-import snakemake.report
-import snakemake.storage
-import torch.func  # noqa: F401
-import typer  # noqa: F401
-import xarray  # noqa: F401
-from numba.core.registry import cpu_target
-
+# What steps load, and what others do.
+OF_STEPS = (
+    *("h5py", "matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg"),
+    *("matplotlib.figure", "netCDF4", "numba.core.caching", "pandas", "pyarrow.pandas_compat"),
+    *("pyarrow.parquet", "scipy.optimize", "scipy.signal", "scipy.sparse", "scipy.stats"),
+    *("typer", "xarray"),
+)
+OF_OTHERS = (
+    *("plotly.offline", "sklearn.datasets", "sklearn.metrics", "smart_open", "snakemake.cli"),
+    *("snakemake.dag", "snakemake.report", "snakemake.storage", "torch.func"),
+)
 LONGEST = 1 << 18  # bytes of a message
 SOCKET = Path(sys.argv[1])
-
-
-def die(function: str, ending: str, before: int) -> None:
-    """Make a function kill the process when it is called for a file whose name ends so."""
-    owner: Any = np.lib.format if function == "write_array" else Path
-    original = getattr(owner, function)
-    calls = 0
-
-    def fatal(first: Any, *others: Any, **options: Any) -> Any:
-        nonlocal calls
-        # Arrays go to members of an archive, which has no name here.
-        calls += not isinstance(first, Path) or first.name.endswith(ending)
-        if calls > before:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return original(first, *others, **options)
-
-    setattr(owner, function, fatal)
 
 
 def run(command: dict[str, Any]) -> None:
@@ -78,13 +47,16 @@ def run(command: dict[str, Any]) -> None:
     os.environ["PYTHONHASHSEED"] = "0"  # this process has it: none need start again for it
     sys.path[1:1] = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     sys.argv = [command["program"], *command["arguments"]]
-    if command["die"]:
-        die(*command["die"])
+    if command["fault"]:
+        folder, number, kind = command["fault"]
+        # The library was preloaded into this process. What it tells goes to a file of its own.
+        told = os.open(folder + ".told", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        ctypes.CDLL(None).arm_faults(folder.encode(), ctypes.c_long(number), kind, told)
     if command["program"] == "snakemake" or command["arguments"][:1] == ["run"]:
         # The workflow looks for `fedatlas` beside Python first.
         sys.executable = str(SOCKET.with_name("bin") / "python")
     if command["program"] == "snakemake":
-        snakemake.cli.main()
+        importlib.import_module("snakemake.cli").main()
     else:
         importlib.import_module("fedatlas.cli").main()
 
@@ -198,7 +170,13 @@ class Server:
 
 
 if __name__ == "__main__":
-    snakemake.cli.get_argument_parser()  # loads all plugins
+    for library in OF_STEPS:
+        importlib.import_module(library)
+    if sys.argv[2:] != ["steps"]:
+        for library in OF_OTHERS:
+            importlib.import_module(library)
+        sys.modules["snakemake.cli"].get_argument_parser()  # loads all plugins
+    cpu_target = importlib.import_module("numba.core.registry").cpu_target
     cpu_target.typing_context.refresh()  # loads what compiled code needs
     cpu_target.target_context.refresh()
     gc.freeze()  # or children copy what they look through

@@ -6,7 +6,6 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -61,9 +60,9 @@ class Runner:
         given = {"spec": spec.model_dump(mode="json"), "shards": shards, "output": str(output)}
         return ["step", "train_alone", json.dumps(given | {"device": "cpu"} | others)]
 
-    def start(self, arguments: list[str], log: Path, die: Sequence[object] = ()) -> int:
+    def start(self, arguments: list[str], log: Path) -> int:
         """The number of a new process."""
-        self._running = self._forks.start(arguments, log, die)
+        self._running = self._forks.start(arguments, log)
         return self._running.process
 
     def status(self) -> int:
@@ -94,9 +93,9 @@ class Chain:
         self.whole = read_trace(self.output)
         self.clear()
 
-    def to_the_end(self, die: Sequence[object] = ()) -> int:
+    def to_the_end(self) -> int:
         """Start once and wait; the exit status."""
-        self.runner.start(self.arguments, self.log, die)
+        self.runner.start(self.arguments, self.log)
         return self.runner.status()
 
     def kill(self, number: signal.Signals, after: float, counts: Counts) -> bool:

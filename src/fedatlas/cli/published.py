@@ -12,7 +12,7 @@ from fedatlas.cli.looking import check_folder
 from fedatlas.cli.options import Configuration, Output
 from fedatlas.errors import FedatlasError
 from fedatlas.extensions import projects
-from fedatlas.files import write_text
+from fedatlas.files import write_atomically, write_text
 from fedatlas.plain_text import say
 from fedatlas.plan.places import files_named
 
@@ -158,8 +158,10 @@ def publish(
         f"{largest.stat().st_size / 1e6:.2f} MB"
     )
     if archive is not None:
-        shutil.make_archive(str(archive.with_suffix("")), "zip", output)
-        say(f"{archive.with_suffix('.zip')}: the same in one file")
+        packed = archive.with_suffix(".zip")
+        with write_atomically(packed) as temporary:
+            shutil.make_archive(str(temporary.with_suffix("")), "zip", output)
+        say(f"{packed}: the same in one file")
 
 
 def compare(

@@ -13,7 +13,6 @@ import shutil
 import stat
 import sys
 import tarfile
-import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
@@ -35,7 +34,14 @@ from fedatlas.data.raw_files import (
     verify,
 )
 from fedatlas.errors import FedatlasError
-from fedatlas.files import file_digest, leftovers, temporary_prefix, write_atomically, write_text
+from fedatlas.files import (
+    file_digest,
+    folder_beside,
+    put_in_place,
+    remove_leftovers,
+    write_atomically,
+    write_text,
+)
 
 CHUNK = 1 << 16
 # An entry costs at least this many bytes, so an archive of countless empty files is bounded too.
@@ -86,14 +92,8 @@ def download(raw_file: RawFile, destination: Path, how: Fetching) -> None:
     checksum differs or it cannot be unpacked safely.
     """
     try:
-        destination.parent.mkdir(parents=True, exist_ok=True)
-        # Beside the destination: a rename is only atomic within one file system.
-        with tempfile.TemporaryDirectory(
-            dir=destination.parent, prefix=temporary_prefix(destination.name)
-        ) as made:
-            for scratch in leftovers(destination, folders=True):
-                shutil.rmtree(scratch, ignore_errors=True)
-            _fill(raw_file, destination, Path(made), how)
+        with folder_beside(destination) as scratch:
+            _fill(raw_file, destination, scratch, how)
     except OSError as error:
         raise FedatlasError(
             f"cannot put {raw_file.path} at {destination}: {error.strerror or error}"
@@ -130,9 +130,7 @@ def _fill(raw_file: RawFile, destination: Path, scratch: Path, how: Fetching) ->
     # Never beside a copy of something else.
     origin_file(destination).unlink(missing_ok=True)
     if raw_file.unpack is not None:
-        if destination.exists():
-            destination.rename(scratch / "replaced")
-        ready.rename(destination)
+        put_in_place(ready, destination)
     else:
         with write_atomically(destination) as temporary:
             ready.replace(temporary)
@@ -170,8 +168,11 @@ def _take_member(raw_file: RawFile, output: Path, scratch: Path, how: Fetching) 
             try:
                 kept.stat()  # without a known checksum `verify` does not even look
                 origin = read_origin(kept)
+                if origin is None and archive.checksum is None:  # killed before it was written
+                    raise FileNotFoundError
                 received = None if origin is None else origin.checksum
                 verify(archive, kept, str(kept), how.lock, received)
+                remove_leftovers(kept, folders=True)
             except (FileNotFoundError, ChecksumMismatch):
                 # As served: the bytes stay packed, for the members that are asked for later.
                 download(archive.model_copy(update={"unpack": None}), kept, how)

@@ -6,6 +6,7 @@ library sees it. It is no signature: anyone can seal a file. Published folders l
 their files as `sha256sum --check` reads them.
 """
 
+import errno
 import hashlib
 import os
 import re
@@ -35,10 +36,19 @@ def write_netcdf(
     """Write the file whole or not at all, and seal it."""
     with write_atomically(path) as temporary:
         # A handler that ended the process here could wait forever for a lock of xarray's.
-        with Interruption() as interruption:
+        with Interruption() as interruption, _numbered():
             dataset.to_netcdf(temporary, engine="netcdf4", format="NETCDF4", encoding=encoding)
         interruption.hand_on()
         seal(temporary)
+
+
+@contextmanager
+def _numbered() -> Iterator[None]:
+    """Raise what HDF5 makes of a failed write, without the system's number, as an I/O error."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise OSError(errno.EIO, str(error)) from error
 
 
 def read_netcdf(path: Path, file_format: str, what: str) -> xr.Dataset:

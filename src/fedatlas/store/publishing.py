@@ -5,7 +5,6 @@ it, and `compare` puts it beside other runs. A repository takes it with fewer re
 release or an archive whole.
 """
 
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -20,7 +19,7 @@ from fedatlas.evaluation.levels import Trace
 from fedatlas.evaluation.sentences import joined
 from fedatlas.evaluation.tables import read_budgets
 from fedatlas.evaluation.verdicts import verdict_summary, verdicts_to_csv
-from fedatlas.files import canonical_json, write_text
+from fedatlas.files import canonical_json, folder_beside, put_in_place, write_text
 from fedatlas.markdown import counted, paragraph, text
 from fedatlas.schema.config import Names, is_named, listed
 from fedatlas.schema.endings import MEASURED_TIMES
@@ -109,9 +108,8 @@ def publish(
     known = declared or {}
     output = output.resolve()  # a link stays, and so does a working directory's name
     require_replaceable(output)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=output.parent, prefix=".publish-") as temporary:
-        folder = Path(temporary) / "new"
+    with folder_beside(output) as temporary:
+        folder = temporary / "new"
         folder.mkdir()
         kept = list(kept_in_results(experiments, known, publication.takes))
         traces = sum(_write_traces(atlas, folder, publication, kept))
@@ -123,7 +121,7 @@ def publish(
         describe_folder(folder, publication.citation, publication.published, publication.commit)
         write_sums(folder)
         require_replaceable(output)  # still: writing takes minutes
-        _swap(folder, output)
+        put_in_place(folder, output)
     return sorted(file for file in output.rglob("*") if file.is_file())
 
 
@@ -141,19 +139,6 @@ def require_replaceable(output: Path) -> None:
             f"{output}: was published, but {', '.join(others[:3])}{more} is not as its {SUMS} "
             "says; keep files of your own elsewhere, or name a new folder"
         )
-
-
-def _swap(folder: Path, output: Path) -> None:
-    """Put the folder in the place of the one that is there, which stays if that fails."""
-    former = folder.parent / "former"
-    if output.exists():
-        output.rename(former)
-    try:
-        folder.rename(output)
-    except BaseException:
-        if former.exists():
-            former.rename(output)
-        raise
 
 
 def _write_traces(
