@@ -20,7 +20,7 @@ class FedatlasError(Exception):
 
 
 class RunFailedError(Exception):
-    """An exception of a run that is no FedatlasError, with all that a user is told of it."""
+    """An exception of a run that is no FedatlasError, with all that a user is told."""
 
 
 class NotReadNowError(FedatlasError):

@@ -45,7 +45,7 @@ def list_experiments(
         mark = "*" if name in judged else " "
         say(f"{mark} {name:<{width}}  {each.title} ({each.source})")
     if judged.intersection(found):
-        say(f"* has verdicts in {results}, which `fedatlas summary` tells of.")
+        say(f"* has verdicts in {results}, which `fedatlas summary` prints.")
 
 
 def rehearse(

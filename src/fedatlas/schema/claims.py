@@ -23,13 +23,13 @@ from fedatlas.schema.models import KindModel, Model
 
 #: What a verdict says, and what that means; the only place that explains it.
 OUTCOMES = {
-    "reproduced": "surely as claimed, by the smallest effect that counts or more",
-    "smaller than claimed": "surely the claimed way, but surely by less than the smallest effect "
-    "that counts, or than the paper prints",
-    "no difference": "surely closer than a factor of 1.05 or a difference of 0.005, or than the "
-    "smallest effect that counts if that is less",
-    "contradicted": "surely the other way",
-    "undecided": "the interval leaves more than one of these open; more seeds would tell",
+    "reproduced": "the whole interval shows the claimed effect, by at least the smallest that counts",
+    "smaller than claimed": "the whole interval lies on the claimed side, but below the smallest "
+    "effect that counts, or below what the paper prints",
+    "no difference": "the interval lies within ± the smallest relevant effect: a factor of 1.05, a "
+    "difference of 0.005, or what counts if that is less",
+    "contradicted": "the whole interval lies on the other side",
+    "undecided": "the interval allows more than one of these; more seeds would tell",
     "not testable": "these data cannot speak about it, however many seeds there are",
     "not covered": "the runs lie outside the conditions of the theorem that it is about, and speak "
     "neither for nor against it",
