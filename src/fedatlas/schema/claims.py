@@ -23,7 +23,8 @@ from fedatlas.schema.models import KindModel, Model
 
 #: What a verdict says, and what that means; the only place that explains it.
 OUTCOMES = {
-    "reproduced": "the whole interval shows the claimed effect, by at least the smallest that counts",
+    "reproduced": "the whole interval shows the claimed effect, by at least the smallest that "
+    "counts",
     "smaller than claimed": "the whole interval lies on the claimed side, but below the smallest "
     "effect that counts, or below what the paper prints",
     "no difference": "the interval lies within ± the smallest relevant effect: a factor of 1.05, a "
