@@ -43,7 +43,9 @@ def test_a_new_paper_needs_the_configuration_folder_only(tmp_path):
 
 
 def test_targets_are_papers_and_what_is_ours_but_not_the_demo(plan):
-    assert sorted(targets(plan)) == sorted(["crosspaper", "suite", "worst", *plan.papers])
+    assert sorted(targets(plan)) == sorted(
+        ["crosspaper", "equal", "lower", "suite", "worst", *plan.papers]
+    )
 
 
 @pytest.mark.parametrize(

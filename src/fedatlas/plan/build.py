@@ -34,7 +34,7 @@ from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.schema.papers import Paper, Sentence, load_papers, load_sentences
 from fedatlas.schema.partitions import Partition, VerticalPartition
-from fedatlas.schema.runs import RunConfig, RunSpec, at_point, flat
+from fedatlas.schema.runs import RunConfig, RunSpec, apart, at_point, flat
 
 #: The point of a run that is tuned in another experiment.
 TUNED = "tuned"
@@ -297,10 +297,10 @@ def _points(plan: Plan, declared: RunSpec, grid: Mapping[str, Sequence[Any]]) ->
         check_tuning(declared, plan.experiments, where)
         other = plan.experiments[declared.tuned_in].runs[declared.run]
         first = {key: tried[0] for key, tried in other.grid.items()}
-        taken = at_point(other.hyper_parameters, first, where)
+        taken = at_point(other.hyper_parameters, apart(first), where)
     whole = TUNED if declared.tuned_in is not None else "only"
     for combination in product(*grid.values()):
-        chosen = dict(zip(grid, combination, strict=True))
+        chosen = apart(dict(zip(grid, combination, strict=True)))
         values = at_point(declared.hyper_parameters, chosen, where)
         spec = declared.model_copy(update={"hyper_parameters": taken | values})
         algorithm = build_algorithm(spec, where)

@@ -172,7 +172,7 @@ def tuned_runs(plan: Plan, name: str) -> dict[str, Any]:
     """The runs that are tuned in another experiment, with that and the keys that they declare."""
     experiment = plan.experiments[name]
     return {
-        run: {"experiment": each.tuned_in, "declared": [*each.hyper_parameters, *each.grid]}
+        run: {"experiment": each.tuned_in, "declared": [*each.hyper_parameters, *each.varied]}
         for run, each in experiment.runs.items()
         if each.tuned_in and experiment.trained
     }
@@ -206,7 +206,7 @@ def privacy_spec(plan: Plan, name: str, study: str) -> dict[str, Any]:
 def worst_cases_spec(plan: Plan, name: str) -> dict[str, Any]:
     """The runs that are certified, and which hyper-parameters are their steps."""
     runs = plan.experiments[name].runs
-    steps = {run: [*each.grid] for run, each in runs.items()}
+    steps = {run: each.varied for run, each in runs.items()}
     return privacy_spec(plan, name, "worst_cases") | {
         "titles": plan.run_titles(name), "steps": steps
     }  # fmt: skip

@@ -56,6 +56,15 @@ def at_point(declared: Mapping[str, Any], point: Mapping[str, Any], where: str) 
     return values
 
 
+def apart(point: Mapping[str, Any]) -> dict[str, Any]:
+    """A point of a grid, in which names that vary together, as in {"a, b": [1, 2]}, are apart."""
+    found: dict[str, Any] = {}
+    for names, value in point.items():
+        each = names.split(", ")
+        found |= {names: value} if len(each) == 1 else dict(zip(each, value, strict=True))
+    return found
+
+
 #: A point that was tried, as records of selections state it: `score` and `scores_by_seed` are null
 #: where they are infinite.
 Candidate = Mapping[str, Any]
@@ -365,7 +374,8 @@ class RunConfig(Model):
     """One method in an experiment; a grid makes it several points.
 
     title: in figures; the method's own by default.
-    grid: hyper-parameter → values; all combinations are run.
+    grid: hyper-parameter → values; all combinations are run. Some vary together, as in
+        {"gradient_bound, noise": [[1, 0.1], [4, 0.4]]}.
     tuned_in: an experiment that chooses, for its run of the same name, what is not declared. With a
         grid, it does so for every point of it.
     backend: of parties with columns: `simulated`, or `processes`, see docs/parties.md. To the times
@@ -392,8 +402,20 @@ class RunConfig(Model):
     @model_validator(mode="after")
     def _grid_is_sound(self) -> Self:
         for key, values in self.grid.items():
-            if key in self.hyper_parameters:
-                raise ValueError(f"'{key}' stands both in hyper_parameters and in grid")
+            names = key.split(", ")
+            for name in names:
+                if name in self.hyper_parameters:
+                    raise ValueError(f"'{name}' stands both in hyper_parameters and in grid")
             if not values:
                 raise ValueError(f"grid '{key}' lists no value")
+            for value in values if len(names) > 1 else ():
+                if not isinstance(value, list) or len(value) != len(names):
+                    raise ValueError(
+                        f"grid '{key}' lists {value}: list {len(names)} values that go together"
+                    )
         return self
+
+    @property
+    def varied(self) -> list[str]:
+        """The hyper-parameters that the grid varies."""
+        return [name for key in self.grid for name in key.split(", ")]

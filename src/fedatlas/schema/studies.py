@@ -123,9 +123,13 @@ class PrivacyAudit(Model):
     remark_4: also the nonconvex loss of the paper's Remark 4, x² + 3 sin² x, tilted.
     runs: on either data set, of an attack that ranks sampled runs; by default there is none.
     seed: of all of them.
+    delta: δ, at which ε is that of one tight accountant, see `fedatlas.studies.equal_privacy`;
+        `samples` are then those of the smallest agent, `dimension` the model's.
     """
 
     samples: PositiveInt | None = None
+    dimension: PositiveInt | None = None
+    delta: float | None = Field(default=None, gt=0, lt=1)
     curvatures: tuple[float, ...] = ()
     remark_4: bool = False
     runs: int | None = Field(default=None, ge=100)

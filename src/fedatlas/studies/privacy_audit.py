@@ -9,7 +9,8 @@ Sampled attacks check it: a lower bound of ε from many trainings at once, one r
 The attacker sees every message and knows everything but which of two data sets was used. It ranks
 runs by their likelihood ratio, the strongest possible test.
 
-Methods that protect clients around a server are audited in `studies.client_audit`.
+Methods that protect clients around a server are audited in `studies.client_audit`, and all at one δ
+by one accountant in `studies.equal_privacy`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,6 +45,7 @@ from fedatlas.privacy.attacks import Attack, above, lower_bound
 from fedatlas.schema.runs import RunSpec
 from fedatlas.schema.studies import PrivacyAudit
 from fedatlas.studies.client_audit import rows_of_clients
+from fedatlas.studies.equal_privacy import rows_at_delta
 
 _DECIMALS = 9  # of likelihood ratios
 
@@ -258,6 +260,10 @@ def tabulate_pairs(specs: Sequence[RunSpec], study: PrivacyAudit) -> list[PairRo
     private = [spec for spec in specs if algorithm_class(spec.algorithm).has_budgets()]
     if not private:
         raise FedatlasError("privacy_audit: no run of the experiment accounts for privacy")
+    if study.delta is not None:
+        runs = dict.fromkeys(spec.run for spec in private)
+        points = [[spec for spec in private if spec.run == run] for run in runs]
+        return [row for each in points for row in rows_at_delta(each, study)]
     return [row for spec in private for row in _rows(spec, study)]
 
 
