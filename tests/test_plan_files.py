@@ -73,7 +73,7 @@ def test_a_training_job_waits_for_what_vouches_for_every_trial(plan):
         assert all(len(files) == len(set(files)) for files in found.values())
         slugs = {spec.partition.of_seed(seed).slug for seed in spec.seeds}
         assert {Path(file).parent.name for file in found["manifests"]} == slugs
-        assert bool(found["optima"]) == spec.optimum
+        assert bool(found["optima"]) == bool(spec.optimum)
         assert bool(found["tuning"]) == (spec.tuned_in is not None)
 
 
