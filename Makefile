@@ -2,7 +2,7 @@
 # make site: the site, in docs/_build/html, without a network.   make schemas: its JSON schemas.
 # make fuzz: 10,000 damaged files for every parser (FEDATLAS_FUZZ_CASES says another number), and
 #   1,000 examples for property tests.
-# make slurm-test: experiments on a SLURM of one node, as root (docs/cluster.md). .ci/run runs one.
+# make slurm-test: experiments and faults on a SLURM of one node, as root (docs/cluster.md).
 # make kill-test: 100 kills of training, at random times (FEDATLAS_KILLS says another number).
 # make crash-test: every kind of job killed, or failing, at every call that changes a file
 #   (CRASH_OPTIONS="--some 8": at so many).
@@ -46,7 +46,7 @@ test: environment
 CLUSTER := .venv-cluster
 $(CLUSTER)/.installed: $(VENV)/.installed
 	rm -rf $(CLUSTER) && cp -al $(VENV) $(CLUSTER) && rm $(CLUSTER)/.installed  # links, no copies
-	$(CLUSTER)/bin/python $(INSTALL) --editable '.[cluster]'
+	$(CLUSTER)/bin/python $(INSTALL) --editable '.[cluster-test]'
 	touch $@
 
 test-cluster: $(CLUSTER)/.installed  # submission by profiles, without a cluster

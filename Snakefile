@@ -3,10 +3,13 @@
 import os
 from pathlib import Path
 
+from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
+from fedatlas.errors import FedatlasError
 from fedatlas.extensions import relative_path
 from fedatlas.files import date_to_now
+from fedatlas.plan.holders import hold
 from fedatlas.plan.places import repository
 
 min_version("9.20")
@@ -43,6 +46,12 @@ report: "workflow/report/workflow.rst"
 # And what is made from a file that is dated in the future it deletes.
 onstart:
     date_to_now(Path(file) for job in workflow.dag.needrun_jobs() for file in job.input)
+    # The name of this run's jobs, where the executor is SLURM's.
+    slurm = getattr(getattr(workflow.scheduler, "_executor", None), "run_uuid", "")
+    try:
+        hold(Path(RESULTS), slurm)
+    except FedatlasError as error:
+        raise WorkflowError(str(error)) from None
     limit = getattr(workflow.scheduler, "job_rate_limiter", None)
     if limit is not None and (limit.max_jobs, limit.timespan) == (100, 1):
         workflow.scheduler.job_rate_limiter = None

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from snakemake.common import dict_to_key_value_args
 from snakemake.exceptions import WorkflowError
+from snakemake.logging import logger
 from snakemake.persistence import PersistenceBase
 
 from fedatlas.code import files_digest
@@ -16,6 +17,7 @@ from fedatlas.extensions import open_projects
 from fedatlas.plain_text import rest, say
 from fedatlas.plan import jobs, places, results
 from fedatlas.plan.places import CONSTRAINTS, one_of
+from fedatlas.plan.failures import Explaining
 from fedatlas.plan.rules import (
     STEP,
     STEP_ALOUD,
@@ -50,6 +52,7 @@ try:
         named=CAN_BE_NAMED,
         added_seeds=CONFIG.added_seeds,
     )
+    logger.addFilter(Explaining(workflow, Path(RESULTS)))
     SELECTED = Selected(PLAN, list(NAMED) or CONFIG.experiments, named=CAN_BE_NAMED)
     export_to_jobs(CONFIG, CONFIGURATION)
 except FedatlasError as error:

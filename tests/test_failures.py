@@ -1,5 +1,6 @@
 """What a person sees of jobs and files that fail: which one, where, and how to repeat it."""
 
+import logging
 import re
 import sys
 from pathlib import Path
@@ -10,7 +11,14 @@ import pytest
 from fedatlas import cli, extensions
 from fedatlas.errors import FedatlasError
 from fedatlas.extensions import import_extension
-from fedatlas.plan.failures import FailedJob, excerpt, failed_jobs, format_failures, repeat_options
+from fedatlas.plan.failures import (
+    Explaining,
+    FailedJob,
+    excerpt,
+    failed_jobs,
+    format_failures,
+    repeat_options,
+)
 from fedatlas.schema.config import check_command
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.models import read_yaml, validated
@@ -85,10 +93,16 @@ Error in rule other:
          "", "by SIGKILL"),
         ("None", "", "137", "by SIGKILL, as systems do where memory runs out"),
         ("None", "", "1", None),
-        ("SLURM status is: 'TIMEOUT'. ", "DUE TO TIME LIMIT", "", None),
+        ("SLURM status is: 'TIMEOUT'. ", "", "", "by the scheduler, as its time was over"),
+        ("SLURM status is: 'FAILED'. ", "*** JOB 7 ON a CANCELLED AT … DUE TO TIME LIMIT ***", "",
+         "by the scheduler, as its time was over"),
+        ("SLURM-job '7_1' failed, SLURM status is: 'CANCELLED'. ", "", "", "by somebody who"),
+        ("SLURM status is: 'NODE_FAIL'. ", "", "", "as its node failed"),
+        ("SLURM status is: 'FAILED'. ", "*** JOB 7 ON a CANCELLED AT … DUE TO PREEMPTION ***", "",
+         "by the scheduler, which runs a job of higher priority"),
     ],
 )  # fmt: skip
-def test_a_kill_for_memory_is_named(tmp_path, message, inside, local, killed):
+def test_what_ended_a_job_from_outside_is_named(tmp_path, message, inside, local, killed):
     log, at_node, whole = tmp_path / "a.log", tmp_path / "7.log", tmp_path / "snakemake.log"
     at_node.write_text(inside.format(log=log))
     text = LOGGED.format(message=message, log=log, more=f", {at_node}" if inside else "")
@@ -97,12 +111,23 @@ def test_a_kill_for_memory_is_named(tmp_path, message, inside, local, killed):
             f"Command 'fedatlas train > {log} 2>&1' returned non-zero exit status {local}.\n{text}"
         )
     whole.write_text(text)
-    asked = {"resources": {"mem_mb": 6000}, "attempt": 3}
+    asked = {"resources": {"mem_mb": 6000, "runtime": 90}, "attempt": 3}
     (found,) = failed_jobs([job("train", log, **asked)], [str(whole)])
     told = [line for line in format_failures([found], []).splitlines() if "killed: " in line]
     assert bool(told) == bool(killed)
     if killed:
-        assert f"  killed: {killed}" in told[0] and "at attempt 3 it asked for 6000 MB" in told[0]
+        assert f"  killed: {killed}" in told[0]
+        asked_for = {"memory": "6000 MB", "time": "90 min"}
+        assert all(f"at attempt 3 it asked for {much}" in told[0]
+                   for what, much in asked_for.items() if what in killed)  # fmt: skip
+        # The same at once, whether the job is tried again or not.
+        record = logging.makeLogRecord(
+            {"rule_msg": message, "jobid": 3, "log": [str(log), str(at_node)], "aux": {}}
+        )
+        dag = SimpleNamespace(jobs=[job("train", log, **asked)], jobid=lambda job: 3)
+        assert Explaining(SimpleNamespace(dag=dag), tmp_path).filter(record)
+        ended = record.__dict__["aux"].get("ended")
+        assert ended == (found.ended if "SLURM" in message and "SIGKILL" not in killed else None)
 
 
 TRACES = tuple(

@@ -1,5 +1,6 @@
 """What `snakemake --logger fedatlas`, and so `fedatlas run`, shows of Snakemake's events."""
 
+import getpass
 import io
 import logging
 import socket
@@ -19,7 +20,8 @@ from fedatlas.cli.progress import (
     kind_of,
     trains,
 )
-from fedatlas.cli.run import format_lock
+from fedatlas.plan.failures import Explaining
+from fedatlas.plan.holders import format_lock
 from fedatlas.plan.places import snakefile
 
 TRACES = "results/experiments/demo-small/traces"
@@ -101,10 +103,10 @@ def test_the_workflows_own_places_do_not_frame_what_is_wrong_in_an_experiment():
 
 def test_a_lock_that_was_left_is_told_with_the_command_that_removes_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (told,) = shown(
-        [("Error: Directory cannot be locked.", {"event": "error", "exception": "LockException"})]
-    )
-    assert "no run is active in it" in told
+    record = logging.makeLogRecord({"msg": "Error: …", "exception": "LockException"})
+    assert Explaining(None, tmp_path).filter(record)
+    (told,) = shown([(record.msg, {"event": "error", "exception": "LockException"})])
+    assert told.startswith("Cannot run: ") and "no run is active in it" in told
     assert told.endswith(f"call: snakemake --snakefile {snakefile()} --unlock")
     (tmp_path / "Snakefile").touch()
     assert format_lock().endswith("call: snakemake --unlock")
@@ -218,7 +220,7 @@ def test_parts_of_an_experiment_are_of_a_kind():
 RUN = """
 import sys, time
 if sys.argv[2:]:
-    from fedatlas.cli.run import format_lock
+    from fedatlas.plan.holders import format_lock
     print(format_lock())
 else:
     time.sleep(60)
@@ -246,7 +248,7 @@ def test_a_lock_of_a_run_that_is_active_is_told_with_its_process(tmp_path):
             time.sleep(0.05)  # the kernel's clock of processes has ticks of 10 ms
         active = told()
     first = started[1].pid
-    assert f"process {first} on {socket.gethostname()} since 20" in active
+    assert f"process {first} on {socket.gethostname()} of {getpass.getuser()} since 20" in active
     assert f"(fedatlas run). Wait until it ends, or end it: kill {first}." in active
 
 

@@ -19,6 +19,7 @@ from workflow_copy import ROOT, WorkflowCopy
 
 pytest.importorskip("snakemake_executor_plugin_slurm")
 pytest.importorskip("snakemake_executor_plugin_cluster_generic")
+kubernetes_validate = pytest.importorskip("kubernetes_validate")
 
 SELECTION = 'experiments=["demo-small"]'
 SPLIT = "results/data/breast-cancer/train.parquet"
@@ -36,11 +37,15 @@ if sys.argv[1] == "create":
     first = not list(jobs.iterdir())
     code = 1 if first else subprocess.run(
         container["command"], cwd=container["workingDir"], stdout=sys.stderr).returncode
-    kind = "Failed" if code else "Complete"
-    job["status"] = {{"conditions": [{{"type": kind, "status": "True"}}]}}
+    kind = ("Failed", "BackoffLimitExceeded") if code else ("Complete", "")
+    job["status"] = {{"conditions": [{{"type": kind[0], "status": "True", "reason": kind[1]}}]}}
     (jobs / job["metadata"]["name"]).write_text(json.dumps(job))
 elif sys.argv[1:3] == ["get", "job"]:
     print((jobs / sys.argv[3]).read_text())
+elif sys.argv[1:4] == ["get", "pods", "--selector"]:
+    state = {{"terminated": {{"reason": "OOMKilled", "exitCode": 137}}}}
+    status = {{"phase": "Failed", "containerStatuses": [{{"state": state}}]}}
+    print(json.dumps({{"items": [{{"status": status}}]}}))
 else:
     raise SystemExit(f"not expected: {{sys.argv}}")
 """
@@ -149,6 +154,8 @@ def test_kubernetes_runs_jobs_on_the_volume_and_retries_with_more_memory(workflo
     outcome = submit(workflow, "kubernetes", SPLIT, "--seconds-between-status-checks", "1")
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
     assert (workflow.folder / SPLIT).is_file()
+    why = r"prepare-split-\w+ failed \(it asked for 4000M of memory and 60 minutes\): OOMKilled"
+    assert re.search(why, outcome.stderr)
     files = sorted((programs / "jobs").iterdir(), key=lambda file: file.stat().st_mtime_ns)
     jobs = [json.loads(file.read_text(encoding="utf-8")) for file in files]
     assert len(jobs) == 2
@@ -164,3 +171,19 @@ def test_kubernetes_runs_jobs_on_the_volume_and_retries_with_more_memory(workflo
         volumes = template["spec"]["template"]["spec"]["volumes"]
         assert job["spec"]["template"]["spec"]["volumes"] == volumes
         assert re.fullmatch(r"prepare-split-[0-9a-f]{12}", job["metadata"]["name"])
+        # Kubernetes' own schema, in which no field is unknown.
+        del job["status"]
+        kubernetes_validate.validate(job, "1.31", strict=True)
+        pod = job["spec"]["template"]["spec"]
+        assert pod["securityContext"]["runAsNonRoot"]
+        assert pod["terminationGracePeriodSeconds"] >= 60
+
+
+def test_the_image_is_written_as_a_linter_asks_and_runs_as_the_user_of_its_jobs():
+    file = ROOT / "workflow" / "container" / "Dockerfile"
+    hadolint = Path(sys.executable).with_name("hadolint")
+    subprocess.run([hadolint, file], check=True)
+    job = yaml.safe_load((ROOT / "profiles" / "kubernetes" / "job.yaml").read_text())
+    user = job["spec"]["template"]["spec"]["securityContext"]["runAsUser"]
+    text = file.read_text(encoding="utf-8")
+    assert text.endswith(f"USER {user}\n") and f"useradd --uid {user} " in text

@@ -1,9 +1,10 @@
 """Run experiments through profiles/slurm on a SLURM of one node, and compare with a local run.
 
-usage: check_slurm.py [--keep FOLDER] [--way WAY] [EXPERIMENT…]
+usage: check_slurm.py [--keep FOLDER] [--way WAY]… [EXPERIMENT…]
 
-Ways are plain jobs, and training in arrays, to whose traces the same applies; both unless one is
-named. Where SLURM cannot be started it fails and says why.
+Ways are plain jobs, and training in arrays, to whose traces the same applies; and faults, which
+hit a training of their own: see `cluster_faults`. All, unless some are named. Where SLURM cannot
+be started it fails and says why.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from rich.console import Console
 from fedatlas.provenance import difference
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
+from slurm.cluster_faults import Faults, copy_prepared, make_reference
 from slurm.one_node_slurm import OneNodeSlurm, Unavailable
 from workflow_copy import copy_workflow
 
@@ -30,6 +32,7 @@ WAYS = {
     "slurm": (),
     "slurm-arrays": ("--slurm-array-jobs", "train_run"),
 }
+FAULTS = "faults"
 HOST = {"device", "versions"}  # attributes of traces that may differ
 
 
@@ -78,9 +81,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("experiments", nargs="*", default=EXPERIMENTS, metavar="EXPERIMENT")
     parser.add_argument("--keep", type=Path, help="a new folder, kept when done")
-    parser.add_argument("--way", choices=WAYS, help="this one only")
+    parser.add_argument("--way", choices=[*WAYS, FAULTS], action="append", help="this one only")
     chosen = parser.parse_args()
-    ways = [chosen.way] if chosen.way else list(WAYS)
+    ways = [way for way in WAYS if way in (chosen.way or WAYS)]
+    faults = FAULTS in (chosen.way or [FAULTS])
     # So that daemons are stopped then, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("FAILED: terminated"))
     names = ",".join(f'"{name}"' for name in chosen.experiments)
@@ -88,8 +92,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="fedatlas-slurm-") as temporary:
         base = chosen.keep.resolve() if chosen.keep else Path(temporary) / "runs"
         base.mkdir(parents=True)
+        if faults:
+            make_reference(base / "faults-local")
         try:
-            with OneNodeSlurm(Path(temporary) / "slurm") as slurm:
+            # All jobs that faults hit run at once.
+            with OneNodeSlurm(Path(temporary) / "slurm", 8 if faults else None) as slurm:
                 before = 0
                 for way in ways:
                     run_workflow(
@@ -102,9 +109,17 @@ def main() -> None:
                     last = max(map(int, slurm.ask("squeue", "-ht", "all", "-o", "%A").split()))
                     print(f"{last - before} jobs were submitted to SLURM", flush=True)
                     before = last
+                if faults:
+                    start = time.monotonic()
+                    copy_prepared(base / "faults-local", base / FAULTS)
+                    Faults(base / FAULTS, slurm).hit()
+                    count = compare(base / "faults-local", base / FAULTS)
+                    print(f"faults: {count} traces equal the local run's,", end=" ")
+                    print(f"{time.monotonic() - start:.0f} s", flush=True)
         except Unavailable as reason:
             raise SystemExit(f"FAILED: SLURM cannot be started: {reason}") from None
-        run_workflow(base / "local", dict(os.environ), *selection, "--cores", "2")
+        if ways:
+            run_workflow(base / "local", dict(os.environ), *selection, "--cores", "2")
         for way in ways:
             count = compare(base / "local", base / way)
             print(f"{way}: {count} traces, selections and verdicts equal the local run's")

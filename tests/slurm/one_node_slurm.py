@@ -2,8 +2,9 @@
 
 It needs root and Debian's packages slurm-wlm and munge, which it installs. It has a key, ports and
 a folder of its own, no accounting (hence no sacct) and no control groups: jobs are tracked by
-/proc, and their memory is reserved but not limited. While it runs /etc/slurm/slurm.conf is a link
-to its configuration: Snakemake's plugin starts the steps of jobs without SLURM_CONF.
+/proc, and killed where they take more memory than they asked for, at which it looks every second.
+While it runs /etc/slurm/slurm.conf is a link to its configuration: Snakemake's plugin starts the
+steps of jobs without SLURM_CONF.
 """
 
 import os
@@ -12,8 +13,11 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
+
+import psutil
 
 PACKAGES = ("slurm-wlm", "munge")
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "sinfo")
@@ -43,11 +47,15 @@ SchedulerType=sched/backfill
 SchedulerParameters=sched_min_interval=100000,bf_interval=5
 MpiDefault=none
 SwitchType=switch/none
-JobAcctGatherType=jobacct_gather/none
+JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherFrequency=task=1
+JobAcctGatherParams=OverMemoryKill
+KillWait=5
 AccountingStorageType=accounting_storage/none
 MinJobAge=300
 ReturnToService=2
 NodeName={host} NodeAddr=127.0.0.1 CPUs={processors} RealMemory={memory} State=UNKNOWN
+SlurmdParameters=config_overrides
 PartitionName=test Nodes={host} Default=YES MaxTime=INFINITE State=UP
 """
 
@@ -104,8 +112,11 @@ class OneNodeSlurm:
         Unavailable: when it cannot be installed or does not come up; says why.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, processors: int | None = None) -> None:
+        """processors: how many jobs run at once; this machine's by default."""
         self.folder = folder
+        self.processors = processors or os.cpu_count()
+        self.host = socket.gethostname().split(".")[0]
         self.daemons: list[tuple[str, subprocess.Popen[bytes]]] = []
 
     @property
@@ -132,11 +143,11 @@ class OneNodeSlurm:
         controller_port, node_port = free_ports(2)
         (self.folder / "slurm.conf").write_text(
             CONFIGURATION.format(
-                host=socket.gethostname().split(".")[0],
+                host=self.host,
                 folder=self.folder,
                 controller_port=controller_port,
                 node_port=node_port,
-                processors=os.cpu_count(),
+                processors=self.processors,
                 memory=memory,
             )
         )
@@ -150,8 +161,7 @@ class OneNodeSlurm:
                         f"--log-file={self.folder}/munged.log")  # fmt: skip
             self._wait("munged", lambda: (self.folder / "munge.socket").exists())
             self._start("slurmctld", "-D", "-c")
-            self._start("slurmd", "-D")
-            self._wait("slurmd", lambda: "idle" in self.ask("sinfo", "--noheader", "-o", "%T"))
+            self.return_node()
         except BaseException:
             self._stop()
             raise
@@ -174,6 +184,25 @@ class OneNodeSlurm:
         except subprocess.TimeoutExpired:
             return ""
         return outcome.stdout if outcome.returncode == 0 else ""
+
+    def fail_node(self) -> None:
+        """Kill all that runs on the node, and tell the controller."""
+        _, daemon = self.daemons.pop()
+        # This machine has no other SLURM, or this one would not have been started.
+        steps = [
+            each for each in psutil.process_iter(["name"]) if each.info["name"] == "slurmstepd"
+        ]
+        for each in [daemon, *(job for step in steps for job in step.children(True)), *steps]:
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
+        daemon.wait()
+        self.ask("scontrol", "update", f"NodeName={self.host}", "State=DOWN", "Reason=failed")
+
+    def return_node(self) -> None:
+        """Start the node's daemon, and wait until jobs can run on it."""
+        self._start("slurmd", "-D")
+        up = ("idle", "mixed", "allocated")
+        self._wait("slurmd", lambda: self.ask("sinfo", "-ho", "%T").strip() in up)
 
     def _start(self, name: str, *options: str) -> None:
         program = shutil.which(name)

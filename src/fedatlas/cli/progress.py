@@ -221,11 +221,7 @@ class Display:
 
     def _errs(self, kind: str, message: str) -> None:
         """Print what ended the workflow, but not that commands of jobs failed: these have logs."""
-        if kind == "LockException":
-            from fedatlas.cli.run import format_lock
-
-            self._print(f"Cannot run: {format_lock()}", wrong=True)
-        elif not self._failed and kind not in ("CalledProcessError", "RuleException"):
+        if not self._failed and kind not in ("CalledProcessError", "RuleException"):
             self._print(_FRAME.sub("", message).rstrip(), wrong=True)
         self._failed = True
 

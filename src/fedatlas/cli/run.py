@@ -1,13 +1,10 @@
 """Command: run experiments by name, with a bar in place of Snakemake's messages."""
 
 import json
-import os
 import re
 import shlex
-import socket
 import subprocess
 import sys
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -40,10 +37,11 @@ def run(
 ) -> None:
     """Run experiments: figures, verdicts, the atlas; all that they need first."""
     from fedatlas.errors import FedatlasError
+    from fedatlas.plan.holders import elsewhere
 
     if report is not None and report.suffix != ".zip":
         raise FedatlasError(f"--report {report}: name a .zip file")
-    command = ["snakemake", *_elsewhere(), "--logger", "fedatlas", "--cores", str(cores)]
+    command = ["snakemake", *elsewhere(), "--logger", "fedatlas", "--cores", str(cores)]
     command += ["--dry-run"] if dry_run else []
     settings = settings_of(experiments, mirror, device, seeds)
     if decide:
@@ -59,7 +57,7 @@ def run(
 
     if report is not None:
         asked = ["--report", str(report), "--quiet", "all", "--config", *settings]
-        _call(["snakemake", *_elsewhere(), *asked])
+        _call(["snakemake", *elsewhere(), *asked])
         open_on_claims(report)
     print_claims(Path("results"), experiments, Console())
     if diverged := diverged_of(experiments):
@@ -134,40 +132,3 @@ def diverged_of(experiments: list[str]) -> str:
 
     tables = sorted(Path("results").glob("experiments/*/table.csv"))
     return format_divergence(file for file in tables if is_named(file.parent.name, experiments))
-
-
-def format_lock() -> str:
-    """Which process works in this folder, or how to remove the lock of one that was killed."""
-    import psutil
-
-    found = []
-    for process in psutil.process_iter(["cmdline", "create_time", "cwd", "ppid"]):
-        told = process.info
-        words = [Path(word).name for word in told["cmdline"] or () if word != "-m"][1:]
-        runs = "snakemake" in words[:1] or words[:2] in (["fedatlas", "run"], ["fedatlas", "step"])
-        own = os.getpid() in (process.pid, told["ppid"])
-        if runs and not own and told["cwd"] == str(Path.cwd()):
-            found.append((told["create_time"], process.pid, shlex.join(words)[:80]))
-    host = socket.gethostname()
-    if found:
-        since, process, command = min(found)
-        # Snakemake alone would wait for its jobs.
-        whom = process if command.startswith("fedatlas run") else f"-- -{os.getpgid(process)}"
-        return (
-            f"a run is active in this folder: process {process} on {host} since "
-            f"{datetime.fromtimestamp(since):%Y-%m-%d %H:%M} ({command}). Wait until it ends, or "
-            f"end it: kill {whom}. Trainings then go on from their checkpoints."
-        )
-    unlock = shlex.join(["snakemake", *_elsewhere(), "--unlock"])
-    return (
-        f"the folder is locked, but no run is active in it on {host}: one was killed, or works on "
-        f"another machine. Where none does, call: {unlock}"
-    )
-
-
-def _elsewhere() -> list[str]:
-    """Where the workflow is, if not in the working folder."""
-    from fedatlas.plan.places import snakefile
-
-    own = any(Path(name).is_file() for name in ("Snakefile", "workflow/Snakefile"))
-    return [] if own else ["--snakefile", snakefile()]

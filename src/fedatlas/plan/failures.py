@@ -5,10 +5,12 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice, takewhile
+from logging import LogRecord
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedatlas.extensions import relative_path
+from fedatlas.plan.holders import format_lock
 
 # One data set that cannot be had fails many jobs, all with the same log.
 _SHOWN, _NAMED = 3, 20
@@ -16,8 +18,21 @@ _LINES = 12  # of a log without a line that begins with "error:"
 _LONGEST = 30  # lines of an error
 # Of one failure, in Snakemake's log: from its heading to the next time of day.
 _FAILURE = re.compile(r"^Error in (?:rule|group) .*?(?=^\[|\Z)", re.MULTILINE | re.DOTALL)
-# As SLURM says it in a job's state and log, and Kubernetes of a pod.
-_MEMORY = re.compile(r"OUT_OF_MEMORY|oom[ _-]?kill|exceeded (\w+ )?memory limit", re.IGNORECASE)
+# What ends a job from outside, as SLURM says it in its state and log, and what it had asked too
+# little of, if so. The first that is found counts.
+_ENDS = (
+    (r"OUT_OF_MEMORY|oom[ _-]?kill|exceeded (\w+ )?memory limit",
+     "by the scheduler, as it took more memory than it may", "mem_mb"),
+    (r"status is: '(TIMEOUT|DEADLINE)|DUE TO TIME LIMIT",
+     "by the scheduler, as its time was over", "runtime"),
+    (r"status is: '(NODE_FAIL|BOOT_FAIL)|DUE TO NODE FAILURE", "as its node failed", ""),
+    (r"status is: 'PREEMPTED|DUE TO PREEMPTION",
+     "by the scheduler, which runs a job of higher priority", ""),
+    (r"status is: 'CANCELLED",
+     "by somebody who cancelled it (scancel); where jobs are accounted for, sacct says who: "
+     "sacct --allocations --format=JobID,State%40 --jobs {number}", ""),
+)  # fmt: skip
+_UNITS = {"mem_mb": "MB", "runtime": "min"}
 
 
 class FailedJob(NamedTuple):
@@ -48,9 +63,7 @@ def failed_jobs(jobs: Iterable[Any], logs: Iterable[str] = ()) -> list[FailedJob
 
 def _killed_by(job: Any, told: str) -> str:
     """What killed a job, for people; empty if nothing did. told: all that Snakemake logged."""
-    log, asked = str(job.log[0]), ""
-    if mem_mb := getattr(job, "resources", {}).get("mem_mb"):
-        asked = f"; at attempt {job.attempt} it asked for {mem_mb} MB"
+    log = str(job.log[0])
     last, others = "", list[str]()  # of the last attempt; others: logs of the scheduler
     for failure in _FAILURE.findall(told):
         logged = re.search(r"^ +log: (.*?)(?: \(check log|$)", failure, re.MULTILINE)
@@ -58,20 +71,60 @@ def _killed_by(job: Any, told: str) -> str:
         if own == log:
             last, others = failure, more
     at_node = "\n".join("\n".join(_read(Path(other))[0]) for other in others)
-    if _MEMORY.search(f"{last}\n{at_node}"):
-        return (
-            f"by the scheduler, as it took more memory than it may{asked}. Give it more: "
-            f"--set-resources {job.rule.name}:mem_mb=…"
-        )
+    if ended := _ended(f"{last}\n{at_node}", job):
+        return ended
     exits = re.compile(
         rf"{re.escape(log)}.* returned non-zero exit status (-?\d+)\.$", re.MULTILINE
     )
     if exits.findall(f"{told}\n{at_node}")[-1:] in (["137"], ["-9"]):
         return (
-            f"by SIGKILL, as systems do where memory runs out{asked}. Run fewer jobs at once "
-            f"(--cores), or give it more on a cluster (--set-resources {job.rule.name}:mem_mb=…)"
+            f"by SIGKILL, as systems do where memory runs out{_asked(job, 'mem_mb')}. Run fewer "
+            "jobs at once (--cores), or give it more on a cluster (--set-resources "
+            f"{job.rule.name}:mem_mb=…)"
         )
     return ""
+
+
+def _ended(told: str, job: Any) -> str:
+    """What ended a job, by what the scheduler told of it; empty if it did not end it."""
+    for sign, by, resource in _ENDS:
+        if re.search(sign, told, re.IGNORECASE):
+            number = re.search(r"SLURM-job '(\w+)'", told)
+            ended = by.format(number=number[1] if number else "…") + _asked(job, resource)
+            more = f". Give it more: --set-resources {job.rule.name}:{resource}=…"
+            return ended + (more if resource else "")
+    return ""
+
+
+def _asked(job: Any, resource: str) -> str:
+    """What the job had asked for."""
+    if (amount := getattr(job, "resources", {}).get(resource)) is None:
+        return ""
+    return f"; at attempt {job.attempt} it asked for {amount} {_UNITS[resource]}"
+
+
+class Explaining:
+    """A filter of Snakemake's log that adds who holds a lock, and what ended a job.
+
+    It does so for the terminal, Snakemake's own file and `fedatlas run`, at every attempt.
+    """
+
+    def __init__(self, workflow: Any, results: Path) -> None:
+        """workflow: Snakemake's."""
+        self._workflow, self._results = workflow, results
+
+    def filter(self, record: LogRecord) -> bool:
+        """Explain one message."""
+        if getattr(record, "exception", "") == "LockException":
+            record.msg = f"Cannot run: {format_lock(self._results)}"
+        elif "SLURM" in str(getattr(record, "rule_msg", "")):
+            told: Any = record  # fields of an event are attributes of its record
+            dag = self._workflow.dag
+            job = next((job for job in dag.jobs if dag.jobid(job) == told.jobid), None)
+            logs = ("\n".join(_read(Path(log))[0]) for log in told.log[1:])
+            if job and (ended := _ended("\n".join([told.rule_msg, *logs]), job)):
+                told.aux = {**told.aux, "ended": ended}
+        return True
 
 
 def repeat_options(
