@@ -101,3 +101,17 @@ def test_a_run_on_another_machine_is_named(folder):
         lock.touch()
     last = subprocess.run([sys.executable, "-c", HOLDS], input="", capture_output=True, text=True)
     assert last.stdout == "holds\n" and len(held()) == 2
+
+
+def test_a_lock_of_a_killed_run_is_not_taken_for_that_of_the_run_that_asks(folder):
+    """Snakemake asks, which `fedatlas run` has started."""
+    script = folder / "fedatlas"
+    script.write_text(
+        "import subprocess, sys\n"
+        "ask = 'from fedatlas.plan.holders import format_lock; print(format_lock())'\n"
+        "subprocess.run([sys.executable, '-c', ask], check=True)\n"
+    )
+    told = subprocess.run(
+        [sys.executable, script, "run", "demo"], capture_output=True, text=True, check=True
+    )
+    assert "no run is active in it" in told.stdout and "--unlock" in told.stdout

@@ -50,7 +50,7 @@ class Holder:
         return False
 
     def jobs(self) -> list[str]:
-        """The numbers of its jobs that SLURM has not ended; none where SLURM is not to be had."""
+        """The numbers of its jobs that SLURM has not ended; none without SLURM."""
         if not self.slurm:
             return []
         command = ["squeue", "--noheader", "--format=%i", "--name", self.slurm]
@@ -130,11 +130,12 @@ def elsewhere() -> list[str]:
 def _active_here() -> Holder | None:
     """The first process of this machine that works in this folder, jobs of a killed run too."""
     found = []
+    family = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
     for process in psutil.process_iter(["cmdline", "create_time", "cwd", "ppid", "username"]):
         told = process.info
         words = _words(told["cmdline"] or [])
         runs = "snakemake" in words[:1] or words[:2] in (["fedatlas", "run"], ["fedatlas", "step"])
-        own = os.getpid() in (process.pid, told["ppid"])
+        own = process.pid in family or told["ppid"] == os.getpid()
         if runs and not own and told["cwd"] == str(Path.cwd()):
             found.append((told["create_time"], process.pid, told["username"], _command(words)))
     if not found:
