@@ -16,6 +16,7 @@ import pytest
 from pydantic import ValidationError
 
 from catalogue_entry import written
+from fedatlas.data import download as download_module
 from fedatlas.data.download import Fetching, decompress_file, download
 from fedatlas.data.raw_files import (
     RawFile,
@@ -144,6 +145,30 @@ def test_a_server_that_fails_twice_is_asked_a_third_time(server, fetch):
     server.failures["/a"] = 2
     assert fetch(server.raw(checksum=md5(CONTENT))).read_bytes() == CONTENT
     assert server.requests == ["/a"] * 3
+
+
+def test_an_address_that_leads_into_the_local_network_is_refused(server, fetch, monkeypatch):
+    """As of services that trust whoever asks from there; an address there may be named itself."""
+    raw = server.raw()
+    server.files["/moved"], server.headers, server.success = b"", {"Location": "/a"}, 302
+    moved = raw.model_copy(update={"urls": (server.url("/moved"),)})
+    private = download_module._is_private
+    monkeypatch.setattr(download_module, "_is_private", lambda url: private(url) and "/a" in url)
+    with pytest.raises(FedatlasError, match=r"/moved: leads to http://127.0.0.1:\d+/a, which is"):
+        fetch(moved)
+    assert server.requests == ["/moved"]
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        *((host, True) for host in ("127.0.0.1", "10.0.0.1:80", "169.254.169.254", "[::1]")),
+        *((host, True) for host in ("2130706433", "localhost", "[::ffff:10.0.0.1]")),
+        *((host, False) for host in ("8.8.8.8", "[2001:4860:4860::8888]", "nowhere.invalid", "")),
+    ],
+)
+def test_addresses_of_local_networks_are_known(host, expected):
+    assert download_module._is_private(f"http://{host}/a") == expected
 
 
 def test_the_next_url_is_tried_and_a_missing_file_is_not_asked_for_again(server, fetch):

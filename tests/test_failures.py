@@ -11,6 +11,7 @@ import pytest
 from fedatlas import cli, extensions
 from fedatlas.errors import FedatlasError
 from fedatlas.extensions import import_extension
+from fedatlas.plan.checks import check_name
 from fedatlas.plan.failures import (
     Explaining,
     FailedJob,
@@ -306,3 +307,19 @@ def test_a_file_that_does_not_exist_is_not_called_damaged(tmp_path):
     assert "ove it away" not in str(caught.value)
     with pytest.raises(FedatlasError, match="cannot be read: Is a directory"):
         check_seal(tmp_path)
+
+
+@pytest.mark.parametrize("tag", ["python/object/apply:os.mkdir", "python/name:os.mkdir", "x"])
+def test_yaml_makes_nothing_but_values(tmp_path, tag):
+    (tmp_path / "x.yaml").write_text(f"a: !!{tag} [{tmp_path / 'made'}]")
+    with pytest.raises(FedatlasError, match=r"x\.yaml.*could not determine a constructor"):
+        read_yaml(tmp_path / "x.yaml")
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["--config", "-x", "../x", "/x", ".x", "a b", "a;b", "a\nb", "a$b"]
+)
+def test_names_that_mean_something_to_a_shell_or_a_path_are_refused(name):
+    with pytest.raises(FedatlasError, match="becomes a file name"):
+        check_name(name, "x.yaml: run")

@@ -12,6 +12,7 @@ import xarray as xr
 
 from fedatlas.errors import FedatlasError
 from fedatlas.store import packed
+from fedatlas.store.netcdf import seal
 from fedatlas.store.packed import open_any, read_file, write_file
 
 NUMBERS = xr.Dataset({"a": ("i", np.arange(1000.0))}, attrs={"format": "numbers 1"})
@@ -34,6 +35,44 @@ def test_others_read_what_was_packed(file, tmp_path):
 def test_the_same_values_give_the_same_bytes(file, tmp_path):
     write_file(NUMBERS, tmp_path / "b.nc.xz")
     assert (tmp_path / "b.nc.xz").read_bytes() == file.read_bytes()
+
+
+def link_to_another_file(file: h5py.File, other: Path) -> None:
+    file["secret"] = h5py.ExternalLink(str(other), "/secret")
+
+
+def link_within(file: h5py.File, other: Path) -> None:
+    file["again"] = h5py.SoftLink("/a")
+
+
+def bytes_of_another_file(file: h5py.File, other: Path) -> None:
+    file.create_dataset("secret", (3,), "u1", external=[(str(other), 0, 3)])
+
+
+def view_of_another_file(file: h5py.File, other: Path) -> None:
+    layout = h5py.VirtualLayout((3,), "f8")
+    layout[:] = h5py.VirtualSource(str(other), "secret", (3,))
+    file.create_virtual_dataset("secret", layout)
+
+
+@pytest.mark.parametrize(
+    "add", [link_to_another_file, link_within, bytes_of_another_file, view_of_another_file]
+)
+@pytest.mark.parametrize("name", ["b.nc", "b.nc.xz"])
+def test_content_of_other_files_is_not_read(tmp_path, add, name):
+    """As a stranger's file could show what lies here, which its reader would then pass on."""
+    with h5py.File(tmp_path / "other.h5", "w") as other:
+        other["secret"] = np.arange(3.0)
+    write_file(NUMBERS, tmp_path / "a.nc")
+    with h5py.File(tmp_path / "a.nc", "r+") as file:
+        add(file, tmp_path / "other.h5")
+    seal(tmp_path / "a.nc")
+    content = (tmp_path / "a.nc").read_bytes()
+    (tmp_path / name).write_bytes(lzma.compress(content) if name.endswith(".xz") else content)
+    with pytest.raises(FedatlasError, match=rf"{name}: has links"):
+        open_any(tmp_path / name)
+    with pytest.raises(FedatlasError, match=rf"{name}: has links"):
+        read_file(tmp_path / name, "numbers 1", "numbers")
 
 
 @pytest.mark.parametrize("place", [0, 7, 40, -40, -1])

@@ -36,6 +36,8 @@ def tried(part: int, parts: int, some: int, names: list[str]) -> Tried:
                 attempts = Random(job.name).sample(attempts, min(some, len(attempts)))
             for point, fault in attempts[part::parts] if not names or job.name in names else ():
                 faults[job.name, fault] += 1
+                if sum(faults.values()) % 100 == 0:
+                    print(f"{job.name}, {point}", file=sys.stderr)
                 try:
                     crashes.attempt(job, point, fault)
                 except Exception:

@@ -46,6 +46,7 @@ class Forks:
             [sys.executable, str(HERE / "server.py"), self._address, *["steps"] * bool(preloaded)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL if preloaded else None,
             env=os.environ
             | {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
             | ({"LD_PRELOAD": str(preloaded)} if preloaded else {}),

@@ -6,10 +6,12 @@ Files and archives are unpacked within a bound and without links.
 import bz2
 import errno
 import gzip
+import ipaddress
 import logging
 import lzma
 import re
 import shutil
+import socket
 import stat
 import sys
 import tarfile
@@ -20,6 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
+from urllib.parse import urljoin, urlsplit
 
 from fedatlas.data.raw_files import (
     ChecksumMismatch,
@@ -220,9 +223,22 @@ def _receive(raw_file: RawFile, url: str, output: Path, how: Fetching) -> None:
     import requests
     from tqdm import tqdm
 
+    class Guarded(requests.Session):
+        def get_redirect_target(self, resp: Any) -> str | None:
+            """Refuse to be led from the internet into a local network."""
+            target = super().get_redirect_target(resp)
+            place = urljoin(resp.url, target or "")
+            if target and _is_private(place) and not _is_private(url):
+                raise FedatlasError(
+                    f"{url}: leads to {place}, which is no address of the internet; refused. Name "
+                    "another address, or put the file into a mirror"
+                )
+            return target
+
     as_it_is = {"Accept-Encoding": "identity"}
     with (
-        requests.get(url, stream=True, timeout=how.timeout, headers=as_it_is) as answer,
+        Guarded() as session,
+        session.get(url, stream=True, timeout=how.timeout, headers=as_it_is) as answer,
         output.open("wb") as target,
     ):
         answer.raise_for_status()
@@ -243,6 +259,16 @@ def _receive(raw_file: RawFile, url: str, output: Path, how: Fetching) -> None:
                         "right, raise 'unpacked_limit_gib' of this file in the catalogue"
                     )
                 bar.update(target.write(piece))
+
+
+def _is_private(url: str) -> bool:
+    """Whether an address leads to this machine or its network, where others cannot reach."""
+    host = urlsplit(url).hostname or ""
+    try:
+        found = {each[4][0] for each in socket.getaddrinfo(host, None)}
+    except (OSError, UnicodeError):  # of no address, or known to a proxy alone
+        return False
+    return not all(ipaddress.ip_address(str(one).partition("%")[0]).is_global for one in found)
 
 
 def _check_evident(raw_file: RawFile, fetched: Path, source: str) -> None:

@@ -8,6 +8,7 @@ their files as `sha256sum --check` reads them.
 
 import errno
 import hashlib
+import io
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,8 +16,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import h5py
 import netCDF4
 import xarray as xr
+from h5py import h5d, h5l, h5o
 
 from fedatlas.errors import FedatlasError, NotReadNowError
 from fedatlas.files import file_digest, write_atomically, write_text
@@ -66,6 +69,7 @@ def open_netcdf(path: Path, file_format: str, what: str) -> netCDF4.Dataset:
     check_seal(path)
     # The library can raise anything of what is no netCDF.
     with readable(path, Exception), ExitStack() as stack:
+        refuse_links(path)
         file = stack.enter_context(netCDF4.Dataset(path))
         claimed = sum(map(_claimed_bytes, file.variables.values()))
         if claimed > max(_MOST_BYTES, _MOST_TIMES * path.stat().st_size):
@@ -78,6 +82,31 @@ def open_netcdf(path: Path, file_format: str, what: str) -> netCDF4.Dataset:
             )
         stack.pop_all()
         return file
+
+
+def refuse_links(path: Path, content: bytes | None = None) -> None:
+    """FedatlasError for a file that shows others' content as its own, which HDF5 allows.
+
+    content: of the file, if that is packed.
+    """
+    with h5py.File(path if content is None else io.BytesIO(content)) as file:
+        root, names, is_alone = file["/"].id, list[bytes](), True
+
+        def look(name: bytes, link: h5l.LinkInfo) -> None:
+            nonlocal is_alone
+            is_alone &= link.type == h5l.TYPE_HARD
+            names.append(name)
+
+        root.links.visit(look, info=True)
+        for each in (h5o.open(root, name) for name in names if is_alone):
+            if isinstance(each, h5d.DatasetID):
+                how = each.get_create_plist()
+                is_alone &= how.get_layout() != h5d.VIRTUAL and not how.get_external_count()
+    if not is_alone:
+        raise FedatlasError(
+            f"{path}: has links, which no result has and which may lead to other files. Do not "
+            "use it; name another file."
+        )
 
 
 def _claimed_bytes(variable: netCDF4.Variable) -> int:

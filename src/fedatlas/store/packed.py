@@ -17,7 +17,7 @@ import xarray as xr
 
 from fedatlas.errors import FedatlasError
 from fedatlas.files import write_atomically
-from fedatlas.store.netcdf import check_seal, open_netcdf, readable, write_netcdf
+from fedatlas.store.netcdf import check_seal, open_netcdf, readable, refuse_links, write_netcdf
 
 #: How names of packed files end.
 PACKED = ".xz"
@@ -75,9 +75,11 @@ def open_any(path: Path) -> netCDF4.Dataset:
     if path.suffix == PACKED:
         content = _unpacked(path)
         with readable(path, Exception):
+            refuse_links(path, content)
             return netCDF4.Dataset(path.stem, memory=content)
     check_seal(path)
     with readable(path, Exception):
+        refuse_links(path)
         return netCDF4.Dataset(path)
 
 
