@@ -61,7 +61,7 @@ class Faults:
         """Every fault, from the first submission to the last trace."""
         (self.folder / "slow").touch()
         with self.submitted("killed.out") as submitter:
-            self.wait("jobs have checkpoints", lambda: len(self.seeds()) == len(RUNS) - 1)
+            self.wait("jobs have checkpoints", lambda: len(self.seeds()) >= len(RUNS) - 1)
             submitter.kill()
             submitter.wait()
         told = self.refused("SLURM goes on with its jobs")
@@ -70,6 +70,7 @@ class Faults:
         self.refused("Unlocked working directory", "--unlock")
         say("the same, unlocked", self.refused("Then start again"))
         self.slurm.ask("scancel", "--name", told.partition("scancel --name ")[2].split(".")[0])
+        self.forget(*RUNS)
         self.earlier = {job.number for job in self.jobs()}
         with self.submitted("faults.out") as submitter:
             self.wait("jobs train", lambda: self.training() >= {*RUNS} - {"memory"})
@@ -78,6 +79,7 @@ class Faults:
             self.slurm.ask("scontrol", "update", f"JobId={jobs['time']}", "EndTime=now+1")
             self.slurm.ask("scancel", jobs["cancelled"])
             self.slurm.ask("scontrol", "requeue", jobs["requeued"])
+            self.forget("time", "cancelled", "requeued")
             ended = {("cancelled", "CANCELLED"), ("memory", "FAILED"), ("time", "TIMEOUT")}
             self.wait("jobs are ended", lambda: ended <= {job[1:] for job in self.jobs()})
             self.wait("all train again", lambda: self.training() >= {*RUNS})
@@ -144,6 +146,11 @@ class Faults:
         """What the last attempt at a run has told."""
         file = self.folder / "logs" / "train" / "faults-training" / run / "only.log"
         return file.read_text() if file.exists() else ""
+
+    def forget(self, *runs: str) -> None:
+        """Take their logs away, so that the next that are there are of the next attempts."""
+        for run in runs:
+            shutil.rmtree(self.folder / "logs" / "train" / "faults-training" / run)
 
     def seeds(self) -> list[Path]:
         return list((self.folder / "results" / "seeds").glob("[0-9a-f][0-9a-f]/[!.]*.npz"))
