@@ -29,7 +29,9 @@ class Polynomial(Model):
 
     def factor(self, staleness: np.ndarray) -> np.ndarray:
         """s(τ)."""
-        found: np.ndarray = (staleness + 1.0) ** -self.power
+        from fedatlas.arithmetic.kernels.elementary import powers
+
+        found: np.ndarray = powers(staleness + 1.0, -self.power)
         return found
 
 

@@ -5,6 +5,7 @@ not depend on the device, and methods that draw alike (FedAvg and SCAFFOLD) see 
 and minibatches under one seed. `kernels.drawing` makes the same draws in compiled loops.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -120,6 +121,13 @@ class RoundRandom:
         """Independent uniform numbers in [0, 1) of the given shape."""
         return self.generator.random(shape)
 
+    def laplace(self, *shape: int) -> np.ndarray:
+        """Independent numbers of the given shape, Laplace of scale 1."""
+        from fedatlas.arithmetic.kernels.elementary import laplace
+
+        found: np.ndarray = laplace(self.generator.random(math.prod(shape))).reshape(shape)
+        return found
+
     def distinct_rows(
         self, drawing: MinibatchSampler, starts: np.ndarray, held: np.ndarray, steps: int, size: int
     ) -> tuple[np.ndarray, int, int, np.ndarray]:
@@ -148,7 +156,7 @@ class Draws:
 
     def laplace(self, random: RoundRandom, like: Any) -> Any:
         """Laplace of scale 1: density exp(−|t|)/2, variance 2."""
-        return random.generator.laplace(size=like.shape)
+        return random.laplace(*like.shape)
 
     def normal(self, random: RoundRandom, like: Any) -> Any:
         """Normal of mean 0 and variance 1."""

@@ -239,8 +239,7 @@ class PlainProblem(_Named):
 def _by_torch(function: Callable[..., Any], kind: Any, *arrays: np.ndarray) -> np.ndarray:
     import torch
 
-    found: np.ndarray = function(kind, *map(torch.tensor, arrays)).numpy()  # of copies
-    return found
+    return np.asarray(function(kind, *map(torch.tensor, arrays)))  # of copies
 
 
 def plain_problem(
@@ -286,6 +285,9 @@ class _Random:
 
     def uniform(self, *shape: int) -> Any:
         return self.draws.add("uniform", self._random.uniform(*shape))
+
+    def laplace(self, *shape: int) -> Any:
+        return self.draws.add("laplace", self._random.laplace(*shape))
 
     def indices(self, population: int, size: int) -> Any:
         return self.draws.add("indices", self._random.indices(population, size))

@@ -1,6 +1,8 @@
 """How steps, samples and noise depend on the horizon: the schemes of the DP-GT paper."""
 
 from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
 from math import floor, isfinite
 from typing import Annotated, Literal, TypeAlias
 
@@ -57,15 +59,18 @@ class S1(Model):
         """α_K, β_K, γ_K and m_K."""
         base = horizon + 1
         return TrackingSteps(
-            state_coupling=self.alpha_factor / base**self.p_alpha,
-            tracker_coupling=self.beta_factor / base**self.p_beta,
-            step_size=self.gamma_factor / base**self.p_gamma,
+            state_coupling=self.alpha_factor / _power(base, self.p_alpha),
+            tracker_coupling=self.beta_factor / _power(base, self.p_beta),
+            step_size=self.gamma_factor / _power(base, self.p_gamma),
             samples=_samples(self.samples_factor, horizon, self.p_m),
         )
 
     def noise(self, horizon: int) -> np.ndarray:
         """(2, K + 1) scales of the noise on states, σ_k^(ζ), and on trackers, σ_k^(η)."""
-        return np.arange(1.0, horizon + 2) ** np.array([[self.p_zeta], [self.p_eta]])
+        from fedatlas.arithmetic.kernels.elementary import powers
+
+        k = np.arange(1.0, horizon + 2)
+        return np.stack([powers(k, self.p_zeta), powers(k, self.p_eta)])
 
 
 class S2(Model):
@@ -95,7 +100,8 @@ class S2(Model):
 
     def noise(self, horizon: int) -> np.ndarray:
         """(2, K + 1) scales of the noise on states, σ_k^(ζ), and on trackers, σ_k^(η)."""
-        return np.tile([[self.p_zeta**horizon], [self.p_eta**horizon]], horizon + 1)
+        scales = [[_power(self.p_zeta, horizon)], [_power(self.p_eta, horizon)]]
+        return np.tile(scales, horizon + 1)
 
 
 class Constant(Model):
@@ -126,6 +132,12 @@ class Constant(Model):
 
 
 Scheme: TypeAlias = Annotated[S1 | S2 | Constant, Field(discriminator="name")]
+
+
+@lru_cache
+def _power(base: float, exponent: float) -> float:
+    """base^exponent, correctly rounded: the C library's depends on the processor."""
+    return float(Decimal(base) ** Decimal(exponent))
 
 
 def _samples(factor: float, base: float, exponent: float) -> int:

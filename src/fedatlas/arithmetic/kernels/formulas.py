@@ -3,8 +3,8 @@
 Everything is float64, added in a fixed order. Sparse rows are CSR (indptr, indices, values).
 """
 
-import math
 from functools import cached_property
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,9 @@ from numba.extending import intrinsic
 from scipy import sparse
 
 from fedatlas.arithmetic.kernels.compilation import compiled, frozen
+from fedatlas.arithmetic.kernels.elementary import exp, log1p
 from fedatlas.arithmetic.kernels.own_losses import DERIVATIVE, VALUE, address_of, own_loss
+from fedatlas.arithmetic.objectives import products
 from fedatlas.schema.losses import Loss, MarginLoss, Regulariser
 from fedatlas.schema.objectives import LinearObjective
 
@@ -38,10 +40,10 @@ def loss_value(loss, margin, label):
     """Loss of one margin."""
     if loss == ROBUST:
         residual = margin - label
-        return math.log1p(0.5 * residual * residual)
+        return log1p(0.5 * residual * residual)
     if loss == LOGISTIC:
         t = -label * margin
-        return max(t, 0.0) + math.log1p(math.exp(-abs(t)))
+        return max(t, 0.0) + log1p(exp(-abs(t)))
     if loss == SQUARE:
         return (margin - label) ** 2
     return own_loss(loss, VALUE, margin, label)
@@ -54,7 +56,7 @@ def loss_derivative(loss, margin, label):
         residual = margin - label
         return residual / (1.0 + 0.5 * residual * residual)
     if loss == LOGISTIC:
-        return -label / (1.0 + math.exp(min(label * margin, 700.0)))
+        return -label / (1.0 + exp(min(label * margin, 700.0)))
     if loss == SQUARE:
         return 2.0 * (margin - label)
     return own_loss(loss, DERIVATIVE, margin, label)
@@ -238,11 +240,11 @@ class LinearModel:
     def smoothness(self) -> float:
         """Lipschitz constant of the gradient of every sample; found when asked for."""
         squares = (self._features**2).sum(axis=1)
-        return self._objective.smoothness(float(squares.max(initial=0.0)) ** 0.5)
+        return self._objective.smoothness(sqrt(squares.max(initial=0.0)))
 
     def margins(self, w: np.ndarray) -> np.ndarray:
         """w·x_i of every sample, (n,)."""
-        return self._features @ w
+        return products(self._features, w)
 
     def losses(self, margins: np.ndarray) -> tuple[float, np.ndarray]:
         """Sum of the losses and their derivatives (n,)."""

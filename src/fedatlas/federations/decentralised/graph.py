@@ -51,6 +51,13 @@ class TimedAgents(GraphCounters):
         self._gradients = (np.asarray(self._gradients or 0.0) + own).tolist()
 
 
+class _Weights(np.ndarray):
+    """Weights (n, n) whose `@` adds in one order: BLAS's, which numpy takes, has others."""
+
+    def __matmul__(self, rows: Any) -> Any:
+        return np.einsum("ij,j...->i...", self.view(np.ndarray), rows)
+
+
 class Links:
     """One graph: agent i receives with weight weights[i, j] > 0 what agent j sends.
 
@@ -105,9 +112,10 @@ class Links:
         return float(values[0].nbytes) if bits is None else np.asarray(bits) / 8
 
     def _weigh(self, weights: np.ndarray) -> None:
-        self.weights = self._array(weights)
-        self.in_laplacian = self._array(in_laplacian(weights))
-        self.out_laplacian = self._array(out_laplacian(weights))
+        self.weights, self.in_laplacian, self.out_laplacian = (
+            own.view(_Weights) if isinstance(own := self._array(table), np.ndarray) else own
+            for table in (weights, in_laplacian(weights), out_laplacian(weights))
+        )
         self._received_weights = self._array(weights.sum(axis=1, keepdims=True))
 
     def towards(self, own: Any, sent: Any) -> Any:

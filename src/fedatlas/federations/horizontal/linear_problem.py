@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedatlas.arithmetic.nonsmooth import nonsmooth_value, prox
-from fedatlas.arithmetic.objectives import average_smoothness, has_two_classes, quality
+from fedatlas.arithmetic.objectives import (
+    average_smoothness,
+    has_two_classes,
+    norm,
+    products,
+    quality,
+)
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.horizontal.problem import HorizontalProblem, Rows, no_rows
 from fedatlas.federations.parts import Predicted
@@ -66,7 +72,7 @@ class LinearProblem(HorizontalProblem):
         moved = x - prox(term, x - gradient / steepness, 1 / steepness)
         return {
             "objective": value + nonsmooth_value(term, x),
-            "gradient_norm": steepness * float(np.linalg.norm(moved)),
+            "gradient_norm": steepness * norm(moved),
         }
 
     @cached_property
@@ -86,7 +92,7 @@ class LinearProblem(HorizontalProblem):
         }[rows]
         if samples is None:
             raise FedatlasError(no_rows(rows))
-        margins = samples.features @ self.numpy(x)
+        margins = products(samples.features, self.numpy(x))
         right = ((margins > 0) == (samples.label > 0)) & self.has_classes
         return Predicted(margins, samples.label, right, offsets)
 
@@ -97,6 +103,6 @@ class LinearProblem(HorizontalProblem):
         """Accuracy or error on the test samples at x (d,), if there are any."""
         if self._test is None:
             return {}
-        margins = self._test.features @ self.numpy(x)
+        margins = products(self._test.features, self.numpy(x))
         loss = self.objective.loss
         return quality("test", margins, self._test.label, self.has_classes, loss)

@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from fedatlas.arithmetic.kernels.formulas import LinearModel
-from fedatlas.arithmetic.objectives import has_two_classes, quality
+from fedatlas.arithmetic.objectives import has_two_classes, norm, quality
 from fedatlas.federations.kernels import rows_and_codes, silo_gradients
 from fedatlas.federations.shards import ClientSamples, RowsByClient, TieredSamples, rows_by_client
 from fedatlas.federations.tiered.hubs import SiloModels, TieredProblem
@@ -59,7 +59,7 @@ class LinearSilos(TieredProblem):
         x = np.concatenate(models.weights)
         margins = self._whole.margins(x)
         value, gradient = self._whole.value_and_gradient(x, margins)
-        measured = {"objective": value, "gradient_norm": float(np.linalg.norm(gradient))}
+        measured = {"objective": value, "gradient_norm": norm(gradient)}
         loss = self._objective.loss
         measured |= quality("train", margins, self._label, self._has_classes, loss)
         if self._test is not None:

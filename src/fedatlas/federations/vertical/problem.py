@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from fedatlas.arithmetic.objectives import has_two_classes, quality
+from fedatlas.arithmetic.objectives import has_two_classes, norm, products, quality
 from fedatlas.federations.parts import FederatedEngine
 from fedatlas.schema.objectives import LinearObjective
 
@@ -98,11 +98,11 @@ class PartyProblem(FederatedEngine):
     def measure(self, x: np.ndarray) -> dict[str, float]:
         margins = self._model.margins(x)
         value, gradient = self._model.value_and_gradient(x, margins)
-        measured = {"objective": value, "gradient_norm": float((gradient**2).sum() ** 0.5)}
+        measured = {"objective": value, "gradient_norm": norm(gradient)}
         classes, loss = self._has_classes, self.objective.loss
         measured |= quality("train", margins, self.rows.label, classes, loss)
         if self._test is not None:
-            predicted = self._test.features @ x
+            predicted = products(self._test.features, x)
             measured |= quality("test", predicted, self._test.label, classes, loss)
         return measured
 
