@@ -1,14 +1,26 @@
-"""Runs of every setting, small: prints their traces, for a process that is told of a processor."""
+"""Small runs of every setting: prints the traces of those that are named, as JSON."""
 
 import json
 import sys
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TypeAlias
 
 import numpy as np
 
 import fedatlas
 from small_federations import (
-    AUC, CLASSES, DIRECTED, LOCAL, MIXING, RING, STEPS, TIMED, TRACKING, WORKERS, images,
+    AUC,
+    CLASSES,
+    DIRECTED,
+    LOCAL,
+    MIXING,
+    RING,
+    SPARSE,
+    STEPS,
+    TIMED,
+    TRACKING,
+    WORKERS,
+    images,
 )  # fmt: skip
 
 L2 = {"name": "logistic_l2", "weight": 0.01}
@@ -21,17 +33,19 @@ S1 = {
 IN_FLIGHT = {key: LOCAL[key] for key in ("local_steps", "batch_size", "local_step_size")}
 
 # Method, partition, objective and the rest.
-LINEAR: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = {
+Run: TypeAlias = tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]
+LINEAR: dict[str, Run] = {
     "star": ("scaffold", STAR, L2, LOCAL | {"optimum": True}),
     "in flight": (
-        *("fedbuff", STAR, L2 | {"nonsmooth": {"name": "l1", "weight": 0.01}}),
+        *("fedbuff", STAR, L2),
         IN_FLIGHT
         | {"concurrency": 5, "buffer_size": 3, "staleness": {"kind": "polynomial", "power": 0.4}}
         | {"network": TIMED},
     ),
-    "graph": ("extra", AGENTS, {"name": "robust_regression"}, MIXING | {"graphs": RING}),
+    "composite": ("fedmid", STAR, SPARSE, LOCAL | {"optimum": True}),
+    "graph": ("extra", AGENTS, L2, MIXING | {"graphs": RING}),
     "noise": (
-        *("dp_gradient_tracking", AGENTS, L2),
+        *("dp_gradient_tracking", AGENTS, {"name": "robust_regression"}),
         TRACKING | {"scheme": S1, "graphs": DIRECTED, "clipping": "l2"},
     ),
     "tiers": (
@@ -43,34 +57,34 @@ LINEAR: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = 
         {"step_size": 0.1, "optimum": True},
     ),
 }
-NETWORKS: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = {
-    "network": ("fedavg", {"clients": 9, "test": 0.2}, CLASSES, LOCAL),
+NETWORKS: dict[str, Run] = {
+    "network": ("fedavg", {"clients": 9}, CLASSES, LOCAL),
     "min-max": ("local_sgda", WORKERS.model_dump(), AUC | {"model": "linear"}, STEPS),
 }
+RUNS = LINEAR | NETWORKS
 
 
-def main() -> None:
+def traces(names: Iterable[str]) -> dict[str, dict[str, list[Any]]]:
+    """By run and variable, what was measured and what it cost; of two seeds."""
     random = np.random.default_rng(7)
     features = np.where(random.random((240, 30)) < 0.7, random.normal(size=(240, 30)), 0.0)
     label = np.where(features @ np.linspace(-1, 1, 30) + random.normal(size=240) > 0, 1.0, -1.0)
-    samples = images()
-    pictures = samples.features.reshape(-1, 1, 8, 8), samples.label
+    pictures = images().features.reshape(-1, 1, 8, 8) / 4.0 - 1, images().label
     found = {}
-    for name in sys.argv[1:]:
-        runs, data = (LINEAR, (features, label)) if name in LINEAR else (NETWORKS, pictures)
-        method, partition, objective, rest = runs[name]
+    for name in names:
+        method, partition, objective, rest = RUNS[name]
         trace = fedatlas.train(
-            method, data, partition={"kind": "horizontal"} | partition, objective=objective,
-            rounds=12, record_every=3, seeds=2, **rest,
+            method, pictures if "model" in objective else (features, label), rounds=12,
+            record_every=3, seeds=2, partition={"kind": "horizontal"} | partition,
+            objective=objective, **rest,
         )  # fmt: skip
-        of = {"digest": trace.attrs["values_digest"]}
-        found[name] = of | {
+        found[name] = {
             str(key): values.to_numpy().tolist()
             for key, values in trace.variables.items()
             if key != "wall_time"
         }
-    print(json.dumps(found))
+    return found
 
 
 if __name__ == "__main__":
-    main()
+    print(json.dumps(traces(sys.argv[1:])))

@@ -4,9 +4,9 @@ The C library has several of each and takes the fastest that the processor knows
 multiplications or without, which round otherwise; numpy has more. Here every operation is rounded
 by itself, as numba fuses none.
 
-e^x is 2^k 2^(j/128) e^r with |r| ≤ ln 2/256, from a table and a polynomial (Tang 1989, ACM TOMS
-15, 144). The logarithm of 2^k (1 + f) is k ln 2 + 2 artanh(f/(2 + f)) by its series; how its terms
-are put together is fdlibm's (Ng 1993).
+Both are by tables and short polynomials (Tang 1989 and 1990, ACM TOMS 15, 144 and 16, 378): e^x is
+2^k 2^(j/128) e^r with |r| ≤ ln 2/256, and log(2^k m) is k ln 2 − log c + log(1 + r) with a short c
+near 1/m and r = c m − 1, without rounding.
 """
 
 import math
@@ -16,23 +16,48 @@ import numpy as np
 
 from fedatlas.arithmetic.kernels.compilation import compiled
 
-_STEPS = 128
-with localcontext(prec=50):
+# Of float64: the bits of its fraction, and what is added to exponents.
+_FRACTION, _BIAS = 52, 1023
+_STEPS, _STEP_BITS = 128, 7
+_TO_WHOLE = 1.5 * 2.0**52  # added and taken off again, it rounds to whole numbers
+_PARTS = np.int64(_STEPS - 1)  # the last bits of a number of steps
+_TINY, _SMALLEST = 2.0**-54, 2.0**-1022
+
+# m lies in [0.703125, 1.40625): so many intervals, each of so many fractions as any other.
+_FIRST = np.float64(0.703125).view(np.int64)
+_INTERVAL_BITS = _FRACTION - _STEP_BITS
+
+
+def _centre(interval: int) -> float:
+    """The middle of an interval; 1 of the two that end there, where log m vanishes."""
+    first, last = (
+        float((_FIRST + (np.int64(end) << _INTERVAL_BITS)).view(np.float64))
+        for end in (interval, interval + 1)
+    )
+    return 1.0 if 1.0 in (first, last) else (first + last) / 2
+
+
+def _parts(number: Decimal) -> tuple[float, float]:
+    """A number in two parts, the first a multiple of 2^−42: short enough to be multiplied."""
+    high = float(int(number * 2**42)) / 2**42
+    return high, float(number - Decimal(high))
+
+
+with localcontext(prec=40):
     _LN2 = Decimal(2).ln()
     _PER_STEP = float(_STEPS / _LN2)
-    # In two parts, the first so short that its products with steps are exact.
-    _STEP_HIGH = float(int(_LN2 / _STEPS * 2**42)) / 2**42
-    _STEP_LOW = float(_LN2 / _STEPS - Decimal(_STEP_HIGH))
-    _ROOTS = [Decimal(2) ** (Decimal(j) / _STEPS) for j in range(_STEPS)]
+    _STEP_HIGH, _STEP_LOW = _parts(_LN2 / _STEPS)
+    _LN2_HIGH, _LN2_LOW = _STEPS * _STEP_HIGH, _STEPS * _STEP_LOW
+    _STEP = (_LN2 / _STEPS).exp()
+    _ROOTS = [_STEP**step for step in range(_STEPS)]
     _HEADS = np.array([float(root) for root in _ROOTS])
     _TAILS = np.array([float(root - Decimal(float(root))) for root in _ROOTS])
-_LN2_HIGH, _LN2_LOW = _STEPS * _STEP_HIGH, _STEPS * _STEP_LOW
-_TO_WHOLE = 1.5 * 2.0**52  # added and taken off again, it rounds to whole numbers
-_LAST_STEP = np.uint64(_STEPS - 1)
-
-# Of float64: how many bits its fraction has, those bits, and the exponent of 1.
-_FRACTION, _FRACTION_BITS, _ONE = 52, 2**52 - 1, 1023
-_SQRT2, _TINY = math.sqrt(2.0), 2.0**-54
+    # c has 8 bits behind the point, so that products with m − its centre are exact.
+    _CENTRES = np.array([_centre(interval) for interval in range(_STEPS)])
+    _INVERSES = np.rint(256 / _CENTRES) / 256
+    _OFFSETS = _CENTRES * _INVERSES - 1
+    _LOGS = np.array([_parts(-Decimal(c).ln()) for c in _INVERSES.tolist()])
+_LOG_HEADS, _LOG_TAILS = np.ascontiguousarray(_LOGS.T)
 
 
 @compiled(inline="always")
@@ -61,13 +86,13 @@ def _by_steps(x):
     r = (x - steps * _STEP_HIGH) - steps * _STEP_LOW
     rest = r + r * r * (1 / 2 + r * (1 / 6 + r * (1 / 24 + r * (1 / 120))))
     number = np.int64(steps)
-    j = np.uint64(number) & _LAST_STEP
-    return _HEADS[j] + (_TAILS[j] + _HEADS[j] * rest), number >> 7
+    j = np.uint64(number & _PARTS)
+    return _HEADS[j] + (_TAILS[j] + _HEADS[j] * rest), number >> _STEP_BITS
 
 
 @compiled(inline="always")
 def _power_of_two(power):
-    return np.int64((power + _ONE) << _FRACTION).view(np.float64)
+    return np.int64((power + _BIAS) << _FRACTION).view(np.float64)
 
 
 @compiled(inline="always")
@@ -75,55 +100,44 @@ def log1p(x):
     """log(1 + x) of a float; −inf at −1, NaN below."""
     if abs(x) < _TINY:
         return x
-    if -0.25 < x < 0.4:
-        return _series(0.0, x, 0.0)
-    return _far_log1p(x)
-
-
-@compiled(allocates=False)
-def _far_log1p(x):
-    """The same of other numbers."""
     if not -1.0 < x < math.inf:
         return -math.inf if x == -1.0 else math.nan if x < -1.0 else x
     u = 1.0 + x
-    lost = 1.0 - (u - x) if x > 1.0 else x - (u - 1.0)  # to rounding
-    power, f = _split(u)
-    return _series(power, f, lost / u)
+    added = u - 1.0
+    return _by_table(u, (1.0 - (u - added)) + (x - added), 0)
 
 
-@compiled(allocates=False)
+@compiled(inline="always")
 def log(x):
     """The natural logarithm of a float; −inf at 0, NaN below."""
     if not 0.0 < x < math.inf:
         return -math.inf if x == 0.0 else math.nan if x < 0.0 else x
-    if x < 2.0**-1022:
-        power, f = _split(x * 2.0**54)
-        return _series(power - 54.0, f, 0.0)
-    power, f = _split(x)
-    return _series(power, f, 0.0)
+    if x < _SMALLEST:
+        return _by_table(x * 2.0**54, 0.0, -54)
+    return _by_table(x, 0.0, 0)
 
 
-@compiled(inline="always")
-def _split(x):
-    """x > 0, not subnormal, is 2^power (1 + f) with √½ ≤ 1 + f ≤ √2."""
+@compiled(allocates=False)
+def _by_table(x, lost, more):
+    """log(x + lost) + more · ln 2; x: normal, lost: what rounding it lost."""
     bits = np.float64(x).view(np.int64)
-    power = (bits >> _FRACTION) - _ONE
-    of_one = np.int64((bits & _FRACTION_BITS) | (_ONE << _FRACTION)).view(np.float64)
-    if of_one > _SQRT2:
-        of_one, power = 0.5 * of_one, power + 1
-    return np.float64(power), of_one - 1.0
-
-
-@compiled(inline="always")
-def _series(power, f, more):
-    """power · ln 2 + log(1 + f) + more, a correction of the last digits."""
-    half, s = 0.5 * f * f, f / (2.0 + f)
-    z = s * s
-    w = z * z
-    odd = z * (2 / 3 + w * (2 / 7 + w * (2 / 11 + w * (2 / 15 + w * (2 / 19 + w * (2 / 23))))))
-    even = w * (2 / 5 + w * (2 / 9 + w * (2 / 13 + w * (2 / 17 + w * (2 / 21)))))
-    tail = s * (half + (odd + even)) + (power * _LN2_LOW + more)
-    return power * _LN2_HIGH - ((half - tail) - f)
+    place = bits - _FIRST
+    power = place >> _FRACTION
+    j = np.uint64((place >> _INTERVAL_BITS) & _PARTS)
+    m = np.int64(bits - (power << _FRACTION)).view(np.float64)
+    c = _INVERSES[j]
+    r = (m - _CENTRES[j]) * c + _OFFSETS[j]
+    z = r * r
+    rest = z * (
+        (r * (1 / 3) - 1 / 2)
+        + z * ((r * (1 / 5) - 1 / 4) + z * ((r * (1 / 7) - 1 / 6) - z * (1 / 8)))
+    )
+    lost *= _power_of_two(-power) * c
+    n = np.float64(power + more)
+    high = n * _LN2_HIGH + _LOG_HEADS[j]
+    total = high + r
+    low = (n * _LN2_LOW + _LOG_TAILS[j]) + (lost - lost * r)
+    return total + (((high - total) + r) + (rest + low))
 
 
 @compiled(allocates=False)
