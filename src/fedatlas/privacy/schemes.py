@@ -136,7 +136,10 @@ Scheme: TypeAlias = Annotated[S1 | S2 | Constant, Field(discriminator="name")]
 
 @lru_cache
 def _power(base: float, exponent: float) -> float:
-    """base^exponent, correctly rounded: the C library's depends on the processor."""
+    """base^exponent, correctly rounded: the C library's depends on the processor.
+
+    Plans ask for it, which load no compiled code.
+    """
     return float(Decimal(base) ** Decimal(exponent))
 
 

@@ -36,8 +36,8 @@ def find_optimum(rows: list[Path], objective: LinearObjective, output: Path) -> 
         _, found = solve(held, objective, weights)
     else:
         _, found = solve(read_party_shards(rows).train, objective)
-    # Rounded down to a multiple of 2^−40, a hundredth of ACCURACY: the last digits of solvers depend
-    # on the processor, as those of BLAS do.
+    # Down to a multiple of 2^−40, a hundredth of ACCURACY: last digits of solvers, which use BLAS,
+    # depend on the processor.
     kept = float(np.floor(found.objective * 2.0**40) / 2.0**40)
     write_optimum(found.model_copy(update={"objective": kept}), output)
     log.info("%s", found)

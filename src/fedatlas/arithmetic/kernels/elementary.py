@@ -20,7 +20,7 @@ from fedatlas.arithmetic.kernels.compilation import compiled
 _FRACTION, _BIAS = 52, 1023
 _STEPS, _STEP_BITS = 128, 7
 _TO_WHOLE = 1.5 * 2.0**52  # added and taken off again, it rounds to whole numbers
-_PARTS = np.int64(_STEPS - 1)  # the last bits of a number of steps
+_LAST_BITS = np.int64(_STEPS - 1)  # the last bits of a number of steps
 _TINY, _SMALLEST = 2.0**-54, 2.0**-1022
 
 # m lies in [0.703125, 1.40625): so many intervals, each of so many fractions as any other.
@@ -86,7 +86,7 @@ def _by_steps(x):
     r = (x - steps * _STEP_HIGH) - steps * _STEP_LOW
     rest = r + r * r * (1 / 2 + r * (1 / 6 + r * (1 / 24 + r * (1 / 120))))
     number = np.int64(steps)
-    j = np.uint64(number & _PARTS)
+    j = np.uint64(number & _LAST_BITS)
     return _HEADS[j] + (_TAILS[j] + _HEADS[j] * rest), number >> _STEP_BITS
 
 
@@ -123,7 +123,7 @@ def _by_table(x, lost, more):
     bits = np.float64(x).view(np.int64)
     place = bits - _FIRST
     power = place >> _FRACTION
-    j = np.uint64((place >> _INTERVAL_BITS) & _PARTS)
+    j = np.uint64((place >> _INTERVAL_BITS) & _LAST_BITS)
     m = np.int64(bits - (power << _FRACTION)).view(np.float64)
     c = _INVERSES[j]
     r = (m - _CENTRES[j]) * c + _OFFSETS[j]
