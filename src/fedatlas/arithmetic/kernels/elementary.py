@@ -6,7 +6,7 @@ by itself, as numba fuses none.
 
 Both are by tables and short polynomials (Tang 1989 and 1990, ACM TOMS 15, 144 and 16, 378): e^x is
 2^k 2^(j/128) e^r with |r| ≤ ln 2/256, and log(2^k m) is k ln 2 − log c + log(1 + r) with a short c
-near 1/m and r = c m − 1, without rounding.
+near 1/m and r = c m − 1, all but exact.
 """
 
 import math
@@ -65,8 +65,8 @@ def exp(x):
     """e^x of a float."""
     if not abs(x) < 700.0:
         return _far_exp(x)
-    value, power = _by_steps(x)
-    return value * _power_of_two(power)
+    value, exponent = _by_steps(x)
+    return value * _power_of_two(exponent)
 
 
 @compiled(allocates=False)
@@ -74,14 +74,14 @@ def _far_exp(x):
     """The same of what may be NaN, or too large or too small for one power of two."""
     if x != x:
         return x
-    value, power = _by_steps(min(max(x, -800.0), 800.0))
-    half = power >> 1
-    return value * _power_of_two(half) * _power_of_two(power - half)
+    value, exponent = _by_steps(min(max(x, -800.0), 800.0))
+    half = exponent >> 1
+    return value * _power_of_two(half) * _power_of_two(exponent - half)
 
 
 @compiled(inline="always")
 def _by_steps(x):
-    """e^x = value · 2^power with a value about 1."""
+    """e^x = value · 2^exponent with a value about 1."""
     steps = (x * _PER_STEP + _TO_WHOLE) - _TO_WHOLE
     r = (x - steps * _STEP_HIGH) - steps * _STEP_LOW
     rest = r + r * r * (1 / 2 + r * (1 / 6 + r * (1 / 24 + r * (1 / 120))))
@@ -91,8 +91,8 @@ def _by_steps(x):
 
 
 @compiled(inline="always")
-def _power_of_two(power):
-    return np.int64((power + _BIAS) << _FRACTION).view(np.float64)
+def _power_of_two(exponent):
+    return np.int64((exponent + _BIAS) << _FRACTION).view(np.float64)
 
 
 @compiled(inline="always")
@@ -122,9 +122,9 @@ def _by_table(x, lost, more):
     """log(x + lost) + more · ln 2; x: normal, lost: what rounding it lost."""
     bits = np.float64(x).view(np.int64)
     place = bits - _FIRST
-    power = place >> _FRACTION
+    exponent = place >> _FRACTION
     j = np.uint64((place >> _INTERVAL_BITS) & _LAST_BITS)
-    m = np.int64(bits - (power << _FRACTION)).view(np.float64)
+    m = np.int64(bits - (exponent << _FRACTION)).view(np.float64)
     c = _INVERSES[j]
     r = (m - _CENTRES[j]) * c + _OFFSETS[j]
     z = r * r
@@ -132,8 +132,8 @@ def _by_table(x, lost, more):
         (r * (1 / 3) - 1 / 2)
         + z * ((r * (1 / 5) - 1 / 4) + z * ((r * (1 / 7) - 1 / 6) - z * (1 / 8)))
     )
-    lost *= _power_of_two(-power) * c
-    n = np.float64(power + more)
+    lost *= _power_of_two(-exponent) * c
+    n = np.float64(exponent + more)
     high = n * _LN2_HIGH + _LOG_HEADS[j]
     total = high + r
     low = (n * _LN2_LOW + _LOG_TAILS[j]) + (lost - lost * r)
