@@ -80,7 +80,7 @@ def test_experiments_are_listed_with_what_has_verdicts_here(tmp_path):
     lines = fedatlas("list", "vfb2-fig3-d[12]", "--results", tmp_path).stdout.splitlines()
     assert [line[:14] for line in lines[:2]] == ["  vfb2-fig3-d1", "* vfb2-fig3-d2"]
     assert lines[0].endswith("on UCICreditCard (Figure 3(a))")
-    assert lines[2:] == [f"* has verdicts in {tmp_path}, which `fedatlas summary` tells of."]
+    assert lines[2:] == [f"* has verdicts in {tmp_path}, which `fedatlas summary` prints."]
 
 
 def test_the_version_is_printed():

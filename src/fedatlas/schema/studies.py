@@ -124,7 +124,8 @@ class PrivacyAudit(Model):
     runs: on either data set, of an attack that ranks sampled runs; by default there is none.
     seed: of all of them.
     delta: δ, at which ε is that of one tight accountant, see `fedatlas.studies.equal_privacy`;
-        `samples` are then those of the smallest agent, `dimension` the model's.
+        `samples` are then those of the smallest agent.
+    dimension: with `delta`, how many numbers the model has.
     """
 
     samples: PositiveInt | None = None

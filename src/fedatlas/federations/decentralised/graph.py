@@ -52,10 +52,17 @@ class TimedAgents(GraphCounters):
 
 
 class _Weights(np.ndarray):
-    """Weights (n, n) whose `@` adds in one order: BLAS's, which numpy takes, has others."""
+    """Weights (n, n) whose `@` adds in one order: BLAS's, which numpy takes, has others.
+
+    So has a row of them (n,); rows are (n,) or (…, n, d), as numpy has it.
+    """
 
     def __matmul__(self, rows: Any) -> Any:
-        return np.einsum("ij,j...->i...", self.view(np.ndarray), rows)
+        kept = "i" * (self.ndim - 1)
+        own = self.view(np.ndarray)
+        if rows.ndim == 1:
+            return np.einsum(f"{kept}j,j->{kept}", own, rows)
+        return np.einsum(f"{kept}j,...jd->...{kept}d", own, rows)
 
 
 class Links:
