@@ -1,9 +1,11 @@
 """Lower bounds of ε that an attacker shows who ranks runs on two adjacent data sets."""
 
 from math import log
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from fedatlas.arithmetic.randomness import RoundRandom
 
 
 class Attack(NamedTuple):
@@ -16,6 +18,21 @@ class Attack(NamedTuple):
     lower_bound: float
     detected: float
     mistaken: float
+
+
+def columns_of(found: Attack | None, runs: int | None) -> dict[str, Any]:
+    """An attack in a row of a table of pairs; its columns are empty without one."""
+    return {
+        "audited_epsilon": found.lower_bound if found else None,
+        "detected": found.detected if found else None,
+        "mistaken": found.mistaken if found else None,
+        "runs": runs if found else None,
+    }
+
+
+def random_of(seed: int, number: int) -> RoundRandom:
+    """The randomness of the runs on the first or second data set."""
+    return RoundRandom(int(np.random.SeedSequence([seed, number]).generate_state(1)[0]))
 
 
 def lower_bound(

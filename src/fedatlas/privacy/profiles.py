@@ -70,13 +70,7 @@ class Gaussian(Noise):
     def pair(self, share: float) -> Any:
         from dp_accounting.pld import privacy_loss_distribution as losses
 
-        return losses.from_gaussian_mechanism(
-            self.deviation,
-            sampling_prob=share,
-            pessimistic_estimate=False,
-            value_discretization_interval=_GRID,
-            use_connect_dots=False,  # which rounds up only
-        )
+        return _rounded_down(losses.from_gaussian_mechanism, self.deviation, share)
 
 
 @dataclass(frozen=True)
@@ -106,13 +100,7 @@ class Laplace(Noise):
     def pair(self, share: float) -> Any:
         from dp_accounting.pld import privacy_loss_distribution as losses
 
-        return losses.from_laplace_mechanism(
-            self.scale,
-            sampling_prob=share,
-            pessimistic_estimate=False,
-            value_discretization_interval=_GRID,
-            use_connect_dots=False,  # which rounds up only
-        )
+        return _rounded_down(losses.from_laplace_mechanism, self.scale, share)
 
 
 @dataclass(frozen=True)
@@ -202,6 +190,17 @@ class Binomial(Noise):
                 pessimistic_estimate=False,
                 value_discretization_interval=_GRID,
             )
+
+
+def _rounded_down(mechanism: Callable[..., Any], size: float, share: float) -> Any:
+    """The losses of a mechanism of dp-accounting's, from below."""
+    return mechanism(
+        size,
+        sampling_prob=share,
+        pessimistic_estimate=False,
+        value_discretization_interval=_GRID,
+        use_connect_dots=False,  # which rounds up only
+    )
 
 
 def tight_epsilon(releases: Iterable[tuple[Noise, int]], delta: float, share: float = 1.0) -> float:

@@ -18,7 +18,7 @@ from fedatlas.evaluation.comparison import CONFIDENCE
 from fedatlas.evaluation.tables import ONE_CLIENT, REFUTED, PairRow
 from fedatlas.federations.parts import Counters, StarNetwork
 from fedatlas.privacy.accountants import PrivacyContext
-from fedatlas.privacy.attacks import Attack, above, lower_bound
+from fedatlas.privacy.attacks import Attack, above, columns_of, lower_bound, random_of
 from fedatlas.schema.partitions import HorizontalPartition
 from fedatlas.schema.runs import RunSpec
 from fedatlas.schema.studies import PrivacyAudit
@@ -53,24 +53,21 @@ def rows_of_clients(spec: RunSpec, algorithm: DpFedAvg, study: PrivacyAudit) -> 
             known="at least",
             refuted_below=None,
             refuted_above=None,
-            audited_epsilon=found.lower_bound if found else None,
-            detected=found.detected if found else None,
-            mistaken=found.mistaken if found else None,
-            runs=study.runs if found else None,
+            **columns_of(found, study.runs),
             verdict=REFUTED if spent > above(epsilon) else "not refuted",
         )
 
 
 class TinyFederation:
-    """Clients with one number each, whose updates are 0; that of the first one is stated.
+    """Clients with one number each, and updates that are stated: the first one's, and all others'.
 
     Updates do not depend on the model, so that rounds are independent.
     """
 
     dimension = 1
 
-    def __init__(self, clients: int, update: float) -> None:
-        self.clients, self._update = clients, update
+    def __init__(self, clients: int, update: float, others: float = 0.0) -> None:
+        self.clients, self._update, self._others = clients, update, others
 
     def minibatches(self, random: RoundRandom, clients: np.ndarray, *_: Any) -> np.ndarray:
         """The clients themselves: there are no samples to draw."""
@@ -83,7 +80,7 @@ class TinyFederation:
 
     def local_sgd(self, x: np.ndarray, batch: np.ndarray, step_size: float) -> np.ndarray:
         """(S, 1)."""
-        return x + np.where(batch == 0, self._update, 0.0)[:, None]
+        return x + np.where(batch == 0, self._update, self._others)[:, None]
 
     def array(self, values: np.ndarray) -> np.ndarray:
         """As they are."""
@@ -111,7 +108,7 @@ def attack_clients(
     for number, update in enumerate((10 * bound, 0.0)):  # clipping makes it the bound
         problem: Any = TinyFederation(clients, update)
         network = StarNetwork(clients, Counters())
-        random = RoundRandom(int(np.random.SeedSequence([seed, number]).generate_state(1)[0]))
+        random = random_of(seed, number)
         state = algorithm.start(problem, network, np.zeros(1))
         points = [0.0]
         for k in range(runs * rounds):

@@ -31,7 +31,7 @@ from fedatlas.evaluation.comparison import CONFIDENCE
 from fedatlas.evaluation.tables import ONE_CLIENT, REFUTED, PairRow
 from fedatlas.federations.decentralised.graph import GraphCounters, Links
 from fedatlas.federations.parts import Counters, StarNetwork
-from fedatlas.privacy.attacks import Attack, above, lower_bound
+from fedatlas.privacy.attacks import Attack, above, columns_of, lower_bound, random_of
 from fedatlas.privacy.profiles import (
     Binomial,
     Gaussian,
@@ -42,6 +42,7 @@ from fedatlas.privacy.profiles import (
 )
 from fedatlas.schema.runs import RunSpec
 from fedatlas.schema.studies import PrivacyAudit
+from fedatlas.studies.client_audit import TinyFederation
 
 ONE_SAMPLE = "one sample"
 
@@ -138,10 +139,7 @@ def rows_at_delta(specs: Sequence[RunSpec], study: PrivacyAudit) -> Iterator[Pai
         known="at least",
         refuted_below=None,
         refuted_above=None,
-        audited_epsilon=shown.lower_bound if shown else None,
-        detected=shown.detected if shown else None,
-        mistaken=shown.mistaken if shown else None,
-        runs=study.runs if shown else None,
+        **columns_of(shown, study.runs),
         verdict=REFUTED if max(spent, found_by_attack) > above(claimed) else "not refuted",
     )
 
@@ -152,8 +150,7 @@ def attack(
     """Attack a method; runs: on either data set, half of which choose the attacker's threshold."""
     scores = []
     for number in range(2):
-        random = RoundRandom(int(np.random.SeedSequence([seed, number]).generate_state(1)[0]))
-        replaced = number == 0
+        random, replaced = random_of(seed, number), number == 0
         if isinstance(algorithm, DpFedAvg):
             scores.append(_of_clients(algorithm, mechanism, replaced, runs, random))
         elif isinstance(algorithm, DpLocalSgd):
@@ -284,37 +281,11 @@ def _of_local_steps(
     return total
 
 
-class _Clients:
-    """Clients with one number each, whose updates are far beyond the bound."""
-
-    dimension = 1
-
-    def __init__(self, clients: int, replaced: bool) -> None:
-        self.clients, self._replaced = clients, replaced
-
-    def minibatches(self, random: RoundRandom, clients: np.ndarray, *_: Any) -> np.ndarray:
-        """The clients themselves: there are no samples to draw."""
-        return clients
-
-    epochs = minibatches
-
-    def load(self, *_: Any, **__: Any) -> None:
-        """Nobody asks how long it takes."""
-
-    def local_sgd(self, x: np.ndarray, batch: np.ndarray, step_size: float) -> np.ndarray:
-        """(S, 1)."""
-        return x + np.where(self._replaced & (batch == 0), _BEYOND, -_BEYOND)[:, None]
-
-    def array(self, values: np.ndarray) -> np.ndarray:
-        """As they are."""
-        return values
-
-
 def _of_clients(
     algorithm: DpFedAvg, mechanism: Mechanism, replaced: bool, runs: int, random: RoundRandom
 ) -> np.ndarray:
     """(runs,) log-likelihood ratios, from the server's models; one training makes all runs."""
-    problem: Any = _Clients(mechanism.units, replaced)
+    problem: Any = TinyFederation(mechanism.units, _BEYOND if replaced else -_BEYOND, -_BEYOND)
     network = StarNetwork(mechanism.units, Counters())
     released = np.empty(runs * mechanism.releases)
     start = algorithm.start(problem, network, np.zeros(1))

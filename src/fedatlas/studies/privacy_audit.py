@@ -41,7 +41,7 @@ from fedatlas.privacy.adjacent_runs import (
     refuted_from,
     sampled_pair_epsilon,
 )
-from fedatlas.privacy.attacks import Attack, above, lower_bound
+from fedatlas.privacy.attacks import Attack, above, columns_of, lower_bound
 from fedatlas.schema.runs import RunSpec
 from fedatlas.schema.studies import PrivacyAudit
 from fedatlas.studies.client_audit import rows_of_clients
@@ -342,10 +342,7 @@ def _rows(spec: RunSpec, study: PrivacyAudit) -> Iterator[PairRow]:
                 known="exact" if exact else "at least",
                 refuted_below=refuted(claimed, -1) if fixed else None,
                 refuted_above=refuted(claimed, 1) if fixed else None,
-                audited_epsilon=found.lower_bound if found else None,
-                detected=found.detected if found else None,
-                mistaken=found.mistaken if found else None,
-                runs=study.runs if found else None,
+                **columns_of(found, study.runs),
                 verdict=REFUTED if spent > above(claimed) else "not refuted",
             )
 
