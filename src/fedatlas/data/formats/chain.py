@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.data.datasets import Dataset, Files
+from fedatlas.data.formats.quadratics import MadeFunctions
 from fedatlas.data.formats.synthetic_clients import COLUMN
 from fedatlas.schema.models import Model
 
@@ -91,25 +91,13 @@ class Chain(Model):
         return known
 
 
-class ChainDataset(Dataset):
+class ChainDataset(MadeFunctions):
     """chain: the numbers of the model; `features` is d. Each client has d rows."""
 
-    files_of_split: ClassVar[Files] = "no files"
+    unscaled: ClassVar[str] = "a chain is"
 
     format: Literal["chain"]
     chain: Chain
-
-    @model_validator(mode="after")
-    def _is_least_squares(self) -> Self:
-        if self.task != "regression" or [*self.splits] != ["train"]:
-            raise ValueError("'format: chain' has 'task: regression' and the split train alone")
-        if self.standardise or self.scale_labels is not None:
-            raise ValueError("a chain is not scaled: its constants would not be the declared ones")
-        return self
-
-    @property
-    def kept(self) -> tuple[str, ...]:
-        return (COLUMN,)
 
     def read(self, split: str, raw: list[Path]) -> Samples:
         made, half, links = self.chain, self.chain.clients // 2, [0, 1]
@@ -182,44 +170,30 @@ class Wells(Model):
         return (1 - unfinished) * self.clients * self.length
 
 
-class WellsDataset(Dataset):
+class WellsDataset(MadeFunctions):
     """wells: the numbers of the model; `features` is N (T + 1). Each client has 2T + 1 rows.
 
     The objective is `springs_and_wells`, which reads from a label what a row is.
     """
 
-    files_of_split: ClassVar[Files] = "no files"
+    unscaled: ClassVar[str] = "wells are"
 
     format: Literal["wells"]
     wells: Wells
 
     @model_validator(mode="after")
     def _is_of_its_size(self) -> Self:
-        if self.task != "regression" or [*self.splits] != ["train"]:
-            raise ValueError("'format: wells' has 'task: regression' and the split train alone")
-        if self.standardise or self.scale_labels is not None:
-            raise ValueError("wells are not scaled: their constants would not be the declared ones")
         if self.features != (needed := self.wells.clients * (self.wells.length + 1)):
             raise ValueError(f"'features' must be {needed}, clients times length + 1")
         return self
 
-    @property
-    def kept(self) -> tuple[str, ...]:
-        return (COLUMN,)
-
     def read(self, split: str, raw: list[Path]) -> Samples:
         made = self.wells
         one, size = np.eye(made.length + 1), 2 * made.length + 1
-        springs, root = (
-            np.diff(one, axis=0),
-            sqrt(size),
-        )  # a client's function is the mean of its rows
-        rows = np.concatenate([root * made.depth**0.25 * one[:1], root * springs, one[:-1]])
-        labels = [
-            root * made.depth**0.25,
-            *[0.0] * made.length,
-            *[-size * made.depth] * made.length,
-        ]
+        root = sqrt(size)  # a client's function is the mean of its rows
+        first, springs = root * made.depth**0.25, root * np.diff(one, axis=0)
+        rows = np.concatenate([first * one[:1], springs, one[:-1]])
+        labels = [first, *[0.0] * made.length, *[-size * made.depth] * made.length]
         owners = np.repeat(np.arange(made.clients), size).tolist()
         every = np.kron(np.eye(made.clients), rows)
         return Samples.numbered(np.tile(labels, made.clients), every, {COLUMN: owners})

@@ -57,33 +57,49 @@ class Quadratics(Model):
         return self
 
 
-class QuadraticsDataset(Dataset):
-    """quadratics: the numbers of the model; `features` is d."""
+class MadeFunctions(Dataset):
+    """Rows of clients whose functions have declared constants; the column `client` says whose.
+
+    unscaled: who is not scaled, in an error.
+    """
 
     files_of_split: ClassVar[Files] = "no files"
-
-    format: Literal["quadratics"]
-    quadratics: Quadratics
+    unscaled: ClassVar[str]
 
     @model_validator(mode="after")
-    def _is_least_squares(self) -> Self:
-        made, splits = self.quadratics, [*self.splits]
-        if self.task != "regression" or splits != ["train"]:
+    def _is_as_declared(self) -> Self:
+        if self.task != "regression" or [*self.splits] != ["train"]:
             raise ValueError(
-                "'format: quadratics' has 'task: regression' and the split train alone"
+                f"'format: {self.format}' has 'task: regression' and the split train alone"
             )
         if self.standardise or self.scale_labels is not None:
-            raise ValueError("quadratics are not scaled: their constants would not be the declared")
-        fewest = 3 if made.hessian_dissimilarity else 2 if made.smoothness > made.convexity else 1
-        if self.features - made.flat < fewest:
             raise ValueError(
-                f"'features' must be at least {fewest + made.flat}, for L, μ and δ to differ"
+                f"{self.unscaled} not scaled: constants would not be the declared ones"
             )
         return self
 
     @property
     def kept(self) -> tuple[str, ...]:
         return (COLUMN,)
+
+
+class QuadraticsDataset(MadeFunctions):
+    """quadratics: the numbers of the model; `features` is d."""
+
+    unscaled: ClassVar[str] = "quadratics are"
+
+    format: Literal["quadratics"]
+    quadratics: Quadratics
+
+    @model_validator(mode="after")
+    def _has_room(self) -> Self:
+        made = self.quadratics
+        fewest = 3 if made.hessian_dissimilarity else 2 if made.smoothness > made.convexity else 1
+        if self.features - made.flat < fewest:
+            raise ValueError(
+                f"'features' must be at least {fewest + made.flat}, for L, μ and δ to differ"
+            )
+        return self
 
     def read(self, split: str, raw: list[Path]) -> Samples:
         return rows_of(make_functions(self.quadratics, self.features))
