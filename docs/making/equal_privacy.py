@@ -31,6 +31,7 @@ from fedatlas.privacy.profiles import (
 )
 from fedatlas.privacy.schemes import TrackingSteps
 from fedatlas.studies.equal_privacy import Mechanism, mechanism_of
+from making.regions import filled
 
 ROOT = Path(__file__).parents[2]
 STORED, PAGE = ROOT / "docs/equal-privacy.csv", ROOT / "docs/equal-privacy.md"
@@ -287,9 +288,7 @@ def main() -> None:
     page = PAGE.read_text(encoding="utf-8")
     tables = {"accuracy": accuracies(rows), "attacks": attacked(rows), "others": without()}
     for name, made in tables.items():
-        first = MARKS[0].format(name)
-        before, _, rest = page.partition(first)
-        page = f"{before}{first}\n{made}\n{MARKS[1]}{rest.partition(MARKS[1])[2]}"
+        page = filled(page, MARKS[0].format(name), MARKS[1], made)
     write_text(PAGE, page)
     title = "Accuracy at equal ε, and attacks on what is claimed"
     draw([ROOT / "docs/images/equal-privacy.png"], compose, title, rows)

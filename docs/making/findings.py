@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fedatlas.files import write_text
 from fedatlas.markdown import table
+from making.regions import filled
 
 ROOT = Path(__file__).parents[2]
 VERDICTS, PAGE = ROOT / "published/fedpage/verdicts.csv", ROOT / "docs/findings/fedpage.md"
@@ -158,10 +159,7 @@ def with_tables(page: str) -> str:
         "leads": leads(rows),
         "local steps": local_steps(rows),
     }.items():
-        start = START.format(name)
-        before, _, rest = page.partition(start)
-        _, _, after = rest.partition(END)
-        page = f"{before}{start}\n{made}\n{END}{after}"
+        page = filled(page, START.format(name), END, made)
     return page
 
 

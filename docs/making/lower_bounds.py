@@ -18,6 +18,7 @@ from fedatlas.figures.style import DASHED, STYLE, colours, draw, entry, legend_b
 from fedatlas.files import write_text
 from fedatlas.markdown import table, text
 from fedatlas.store.atlas import AtlasRun, atlas_runs, open_atlas
+from making.regions import filled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -191,9 +192,7 @@ def main() -> None:
     for name, columns in found.items():
         heads = ("method", *(one.heading for one in columns))
         made = table(heads, list(rows_of(columns, [best_of(one) for one in columns])))
-        start, end = MARK.format(f"{name}:"), MARK.format("end")
-        before, _, rest = page.partition(start)
-        page = f"{before}{start}\n{made}\n{end}{rest.partition(end)[2]}"
+        page = filled(page, MARK.format(f"{name}:"), MARK.format("end"), made)
     write_text(PAGE, page)
     title = "How near methods come to what no method can do sooner"
     draw([PICTURE], compose, title, found["server"], found["wells"][-1])

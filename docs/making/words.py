@@ -20,6 +20,7 @@ from fedatlas.files import write_text
 from fedatlas.markdown import code, table, text
 from fedatlas.plan.build import Plan
 from fedatlas.schema.claims import Claim
+from making.regions import filled
 
 ROOT = Path(__file__).parents[2]
 #: Between these lines docs/verdicts.md has the table.
@@ -131,8 +132,7 @@ def _shown(value: Any) -> str:
 
 def with_words(page: str) -> str:
     """The page with the table between its marks."""
-    begin, end = (page.index(mark) for mark in MARKS)
-    return f"{page[: begin + len(MARKS[0])]}\n\n{words()}\n\n{page[end:]}"
+    return filled(page, *MARKS, f"\n{words()}\n")
 
 
 if __name__ == "__main__":

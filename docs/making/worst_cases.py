@@ -14,6 +14,7 @@ from fedatlas.figures.theory import compose_worst_cases
 from fedatlas.files import write_text
 from fedatlas.markdown import table, text
 from fedatlas.studies.worst_cases import COLUMNS, Case, read_cases
+from making.regions import filled
 
 ROOT = Path(__file__).parents[2]
 STORED, PAGE = ROOT / "docs/worst-cases.csv", ROOT / "docs/worst-cases.md"
@@ -58,9 +59,7 @@ def main() -> None:
     files = [ROOT / f"results/experiments/{name}/worst-cases.csv" for name in EXPERIMENTS]
     cases = [case for file in files for case in read_cases(file)]
     write_text(STORED, to_csv([asdict(case) for case in cases], COLUMNS))
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(MARKS[0])
-    after = rest.partition(MARKS[1])[2]
-    write_text(PAGE, f"{before}{MARKS[0]}\n{worst_cases(cases)}\n{MARKS[1]}{after}")
+    write_text(PAGE, filled(PAGE.read_text(encoding="utf-8"), *MARKS, worst_cases(cases)))
     shown = [case for case in cases if case.measure == "distance"]
     title = "Exact worst cases of twelve methods over strongly convex functions, L = 1, μ = 0.1"
     draw([ROOT / "docs/images/worst-cases.png"], compose_worst_cases, title, shown)
