@@ -147,7 +147,7 @@ class BatchedNetwork:
         gradient of what is minimised with respect to them.
         """
         state = self._state(point, statistics)
-        parameters = leaves({name: state[name] for name in self._parameters.names})
+        parameters = leaves(self._parameters.among(state))
         total, every = torch.zeros_like(point), []
         with self._evaluating():
             for part in self._chunks(inputs, samples):
@@ -269,11 +269,11 @@ class BatchedNetwork:
         all_outputs = []
         for client in range(len(points)):
             state = self._state(points[client], None if statistics is None else statistics[client])
-            parameters = leaves({name: state[name] for name in self._parameters.names})
+            parameters = leaves(self._parameters.among(state))
             outputs = self._forward(state | parameters, inputs[client])
             if statistics is not None and self.statistics:
-                updated = [state[name].reshape(-1) for name in self._statistics.names]
-                torch.cat(updated, out=statistics[client])
+                updated = self._statistics.among(state).values()
+                torch.cat([part.reshape(-1) for part in updated], out=statistics[client])
             slopes = pullback(outputs.detach()[None], slice(client, client + 1), _ALL)[0]
             parts = pulled_back(outputs, list(parameters.values()), slopes)
             torch.cat([part.reshape(-1) for part in parts], out=gradients[client])
@@ -354,7 +354,6 @@ class _Flat:
 
     def __init__(self, tensors: Mapping[str, torch.Tensor]) -> None:
         self._shapes = {name: tensor.shape for name, tensor in tensors.items()}
-        self.names = tuple(self._shapes)
         self._sizes = [prod(shape) for shape in self._shapes.values()]
         self.size = sum(self._sizes)
 
@@ -365,6 +364,10 @@ class _Flat:
             name: part.view(shape)
             for (name, shape), part in zip(self._shapes.items(), parts, strict=True)
         }
+
+    def among(self, state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """The parts that are the vector's, by name."""
+        return {name: state[name] for name in self._shapes}
 
     def copies(self, flat: torch.Tensor) -> dict[str, torch.Tensor]:
         """Copies of the vector's parts, by name; cuDNN's BatchNorm fails on views at odd places."""

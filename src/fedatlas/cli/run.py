@@ -52,10 +52,11 @@ def run(
         return
     from rich.console import Console
 
-    from fedatlas.pages.report import open_on_claims
     from fedatlas.pages.terminal import print_claims
 
     if report is not None:
+        from fedatlas.pages.report import open_on_claims
+
         asked = ["--report", str(report), "--quiet", "all", "--config", *settings]
         _call(["snakemake", *elsewhere(), *asked])
         open_on_claims(report)

@@ -16,8 +16,6 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 
-import psutil
-
 from fedatlas.errors import FedatlasError
 from fedatlas.files import write_text
 from fedatlas.plan.places import snakefile
@@ -42,6 +40,8 @@ class Holder:
     @property
     def lives(self) -> bool | None:
         """Whether its process does; None on another machine, which cannot be asked."""
+        import psutil
+
         if self.host != socket.gethostname():
             return None
         with suppress(psutil.Error):
@@ -85,6 +85,8 @@ def hold(results: Path, slurm: str = "") -> None:
             if jobs := holder.jobs():
                 raise FedatlasError(f"{results}: {_orphans(holder, jobs)}. Then start again")
             file.unlink(missing_ok=True)
+    import psutil
+
     process = psutil.Process()
     own = Holder(
         *(socket.gethostname(), process.pid, process.create_time(), getpass.getuser()),
@@ -129,6 +131,8 @@ def elsewhere() -> list[str]:
 
 def _active_here() -> Holder | None:
     """The first process of this machine that works in this folder, jobs of a killed run too."""
+    import psutil
+
     found = []
     family = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
     for process in psutil.process_iter(["cmdline", "create_time", "cwd", "ppid", "username"]):

@@ -16,10 +16,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import h5py
 import netCDF4
 import xarray as xr
-from h5py import h5d, h5l, h5o
 
 from fedatlas.errors import FedatlasError, NotReadNowError
 from fedatlas.files import file_digest, write_atomically, write_text
@@ -89,10 +87,13 @@ def refuse_links(path: Path, content: bytes | None = None) -> None:
 
     content: of the file, if that is packed.
     """
+    import h5py  # which jobs that only write do without
+    from h5py import h5d, h5l, h5o
+
     with h5py.File(path if content is None else io.BytesIO(content)) as file:
         root, names, is_alone = file["/"].id, list[bytes](), True
 
-        def look(name: bytes, link: h5l.LinkInfo) -> None:
+        def look(name: bytes, link: Any) -> None:
             nonlocal is_alone
             is_alone &= link.type == h5l.TYPE_HARD
             names.append(name)
