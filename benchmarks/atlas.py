@@ -1,24 +1,20 @@
 """The atlas at the size of all papers: joining traces, opening all, comparing runs, exporting.
 
-Made are 5 experiments of 460 traces, each of 5 seeds × 200 records × 15 variables; with --traces N
-of N traces in all. Every step runs in a process of its own; printed are its seconds by the wall and
-of the processor, the start of the process excluded, and the largest memory that it ever held,
-libraries included, beside its goals for 2,300 traces.
+Made are 5 experiments of 460 traces, each of 5 seeds × 200 records × 15 variables, beside goals for
+these 2,300 traces; `sizes.py traces` has more. Every step runs in a process of its own.
 """
 
 import argparse
-import resource
-import subprocess
-import sys
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
 import xarray as xr
+from own_process import is_step, used
 
 import fedatlas
 from fedatlas.files import canonical_json
+from fedatlas.pages.explorer import write_page
 from fedatlas.store.experiment import (
     ExperimentHeading,
     StoredPoint,
@@ -29,7 +25,7 @@ from fedatlas.store.table import export_table
 from fedatlas.store.trace import build_trace, read_trace, write_trace
 
 PAPERS = ("dpgt", "fedpage", "fmgda", "tdcd", "vfb2")
-SEEDS, RECORDS, POINTS = 5, 200, 5
+TRACES, SEEDS, RECORDS, POINTS = 2300, 5, 200, 5
 COSTS = (
     *("round", "iteration", "epoch", "gradient_evaluations", "bytes_up", "bytes_down"),
     *("messages", "sequential_messages", "sequential_bytes", "sequential_gradients"),
@@ -52,9 +48,15 @@ def make(folder: Path, traces: int) -> None:
                 write_trace(trace, own / f"{point}.nc")
 
 
-def made_trace(paper: str, run: str, point: str, generator: np.random.Generator) -> xr.Dataset:
-    costs = {name: np.tile(np.arange(RECORDS, dtype=float), (SEEDS, 1)) for name in COSTS}
-    measured = {name: generator.random((SEEDS, RECORDS)) for name in MEASUREMENTS}
+def made_trace(
+    paper: str,
+    run: str,
+    point: str,
+    generator: np.random.Generator,
+    shape: tuple[int, int] = (SEEDS, RECORDS),
+) -> xr.Dataset:
+    costs = {name: np.tile(np.arange(shape[1], dtype=float), (shape[0], 1)) for name in COSTS}
+    measured = {name: generator.random(shape) for name in MEASUREMENTS}
     attributes = {
         "paper": paper,
         "experiment": f"{paper}-made",
@@ -64,7 +66,7 @@ def made_trace(paper: str, run: str, point: str, generator: np.random.Generator)
         # As long as real ones are.
         "specification": canonical_json({"hyper_parameters": {}, "padding": "x" * 1000}),
     }
-    return build_trace(costs | measured, ["ok"] * SEEDS, list(range(SEEDS)), attributes)
+    return build_trace(costs | measured, ["ok"] * shape[0], list(range(shape[0])), attributes)
 
 
 def join_all(folder: Path, traces: int) -> None:
@@ -95,11 +97,17 @@ def export(folder: Path, traces: int) -> None:
     export_table(atlas, atlas.places(), folder / "atlas.parquet", {})
 
 
+def write_explorer(folder: Path, traces: int) -> None:
+    write_page(folder, [], folder / "explorer.html")
+
+
 STEPS = {
+    "make": make,
     "join": join_all,
     "open": open_lazily,
     "compare one experiment": compare_one,
     "export": export,
+    "explorer": write_explorer,
 }
 GOALS = {
     "join": "goal: below 60 s",
@@ -108,33 +116,14 @@ GOALS = {
 }
 
 
-def measured(step: str, folder: Path, traces: int) -> tuple[float, float, float]:
-    """Seconds by the wall and of the processor, and MB at most, of this process."""
-    start, computed = time.perf_counter(), time.process_time()
-    STEPS[step](folder, traces)
-    seconds, computed = time.perf_counter() - start, time.process_time() - computed
-    return seconds, computed, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--traces", type=int, default=2300)
-    parser.add_argument("--step", help=argparse.SUPPRESS)
-    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.step:
-        print(*measured(options.step, options.folder, options.traces))
+    if is_step(STEPS, argparse.ArgumentParser(description=__doc__)):
         return
     with tempfile.TemporaryDirectory() as folder:
-        make(Path(folder), options.traces)
-        print(f"{options.traces} traces, {SEEDS} seeds × {RECORDS} records", flush=True)
+        print(f"{TRACES} traces, {SEEDS} seeds × {RECORDS} records", flush=True)
         for step in STEPS:
-            own = ["--step", step, "--folder", folder, "--traces", str(options.traces)]
-            run = [sys.executable, __file__, *own]
-            done = subprocess.run(run, check=True, stdout=subprocess.PIPE, text=True)
-            seconds, computed, memory = map(float, done.stdout.split())
-            told = f"{step:22} {seconds:6.1f} s {computed:6.1f} s {memory:6.0f} MB"
-            print(f"{told}  {GOALS.get(step, '')}", flush=True)
+            took = used(__file__, step, Path(folder), TRACES)
+            print(f"{step:22} {took}  {GOALS.get(step, '')}", flush=True)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.federations.shards import TieredSamples, read_shard, read_tiered_shards
 from fedatlas.files import file_digest
 from fedatlas.schema.partitions import HorizontalPartition, TieredPartition, VerticalPartition
+from fedatlas.shards import cutting
 from fedatlas.shards.assignment import (
     share_out,
     share_out_by_silo,
@@ -107,6 +108,25 @@ def test_every_kept_sample_comes_back_once_with_its_client(layout, tmp_path, dat
 @pytest.mark.parametrize("layout", ["dense", "sparse"])
 def test_thousands_of_rows_come_back_too(tmp_path, clients, layout):
     check_shard(tmp_path, make_samples(3000, 3, layout), partition("dirichlet", clients))
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+def test_row_groups_hold_many_clients_where_there_are_very_many(tmp_path, monkeypatch, layout):
+    """A file of a million row groups is ten times its data, and takes gigabytes to write."""
+    samples, spec = make_samples(60, 3, layout), partition("dirichlet", 20)
+    own, _ = shard_and_manifest(tmp_path / "own", samples, spec)
+    monkeypatch.setattr(cutting, "MOST_ROW_GROUPS", 19)
+    monkeypatch.setattr(cutting, "_ROWS_OF_GROUP", 25)
+    silo, manifest = shard_and_manifest(tmp_path / "shared", samples, spec)
+    read, expected, file = read_shard(silo), read_shard(own), pq.ParquetFile(silo)
+    assert read.offsets.tolist() == expected.offsets.tolist()
+    assert_same_rows(read.samples, samples, expected.samples.sample_id)
+    groups = [client["row_group"] for client in manifest["silos"][0]["clients"]]
+    assert 1 < file.num_row_groups == groups[-1] + 1 < 10
+    for number in range(file.num_row_groups):
+        held = np.flatnonzero(np.repeat(groups, np.diff(read.offsets)) == number)
+        group = from_table(file.read_row_group(number), 3)
+        assert_same_rows(group, samples, expected.samples.sample_id[held])
 
 
 def check_shard(folder: Path, samples: Samples, spec: HorizontalPartition) -> None:

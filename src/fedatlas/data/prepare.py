@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.datasets import Dataset
 from fedatlas.data.formats import read_raw
+from fedatlas.data.reading import count_non_zeros, in_smaller_layout
 from fedatlas.data.scaling import (
     ChannelScaling,
     channel_scaling_of,
@@ -31,8 +32,6 @@ from fedatlas.data.tables import (
 from fedatlas.errors import FedatlasError, error_context
 from fedatlas.files import canonical_json, tree_digest, write_atomically
 
-# Above this share of non-zeros CSR rows take more bytes (12 each) than dense ones (8 each).
-DENSE_FROM = 0.5
 # Large enough for fast columns, small enough to read a part of a data set of images.
 ROW_GROUP_BYTES = 16 << 20
 ROW_GROUP_ROWS = 1 << 16
@@ -59,12 +58,9 @@ def prepare(
     Raises FedatlasError when the raw files cannot be read as the catalogue describes them.
     """
     samples = read_raw(dataset, split, raw)
-    if isinstance(samples.features, np.ndarray):
-        non_zeros = int(np.count_nonzero(samples.features))
-    else:
-        non_zeros = int(samples.features.nnz)
-        if non_zeros > DENSE_FROM * math.prod(samples.features.shape):
-            samples = replace(samples, features=samples.features.toarray())
+    non_zeros = count_non_zeros(samples.features)
+    if samples.is_sparse:
+        samples = replace(samples, features=in_smaller_layout(samples.features))
     rows, features = samples.features.shape
     where = ", ".join(map(str, raw)) or dataset.name
     if dataset.standardise and not samples.is_sparse:

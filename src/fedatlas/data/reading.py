@@ -1,15 +1,24 @@
-"""Helpers of all readers: opening files, numbers in text, and labels."""
+"""Helpers of all readers: opening files, numbers in text, labels, and features block by block."""
+
+from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import numpy as np
 from pydantic import AfterValidator, BeforeValidator
 
 from fedatlas.errors import FedatlasError
+
+if TYPE_CHECKING:
+    from fedatlas.data.tables import Features
+
+# Above this share of non-zeros CSR rows take more bytes (12 each) than dense ones (8 each).
+DENSE_FROM = 0.5
 
 
 @contextmanager
@@ -107,3 +116,48 @@ def mapped(raw: np.ndarray, labels: Mapping[Raw, float] | None) -> np.ndarray:
         return raw
     distinct, inverse = np.unique(raw, return_inverse=True)
     return np.array([labels.get(float(x), np.nan) for x in distinct])[inverse]
+
+
+def in_smaller_layout(features: Features) -> Features:
+    """The features (n, d), dense where more than half of them are not zero, else CSR."""
+    from scipy.sparse import csr_array  # loads for a tenth of a second
+
+    dense = count_non_zeros(features) > DENSE_FROM * math.prod(features.shape)
+    if isinstance(features, np.ndarray):
+        return features if dense else csr_array(features)
+    return features.toarray() if dense else features
+
+
+def count_non_zeros(features: Features) -> int:
+    """How many of the features are not 0."""
+    return int(np.count_nonzero(features) if isinstance(features, np.ndarray) else features.nnz)
+
+
+def joined(blocks: Iterable[Features]) -> Features:
+    """All rows of blocks (n_i, d), in the layout of the first; memory holds all once, and a block.
+
+    The system moves a large array that grows, rather than to copy it.
+    """
+    waiting = iter(blocks)
+    first = next(waiting)
+    if isinstance(first, np.ndarray):
+        rows = first.copy()
+        for block in waiting:
+            _extend(rows, block if isinstance(block, np.ndarray) else block.toarray())
+        return rows
+    from scipy.sparse import csr_array
+
+    parts = [first.indptr.astype(np.int64), first.indices.copy(), first.data.copy()]
+    for block in map(csr_array, waiting):
+        more = parts[0][-1] + block.indptr[1:], block.indices, block.data
+        for part, own in zip(parts, more, strict=True):
+            _extend(part, own)
+    starts, indices, values = parts
+    return csr_array((values, indices, starts), (len(starts) - 1, first.shape[1]))
+
+
+def _extend(array: np.ndarray, more: np.ndarray) -> None:
+    """Add rows to an array of which there is no view."""
+    before = len(array)
+    array.resize((before + len(more), *array.shape[1:]), refcheck=False)
+    array[before:] = more

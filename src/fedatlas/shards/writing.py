@@ -5,7 +5,7 @@ silos: `table` and `metadata` are those of the prepared split, `test` are the ro
 for testing.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from pkgutil import resolve_name
@@ -16,15 +16,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fedatlas.arithmetic.samples import Samples
+from fedatlas.data.reading import joined
 from fedatlas.data.scaling import constant_columns
 from fedatlas.data.tables import (
     KEPT,
     METADATA_KEY,
     PREPARED_KEYS,
+    feature_columns,
+    features_from_table,
     from_table,
     open_parquet,
     read_metadata,
-    read_rows,
     to_array,
     to_column,
     to_table,
@@ -46,6 +48,7 @@ WRITER_OPTIONS: dict[str, Any] = {
     "write_statistics": False,
     "write_page_checksum": True,
 }
+_FEATURES = ("features", "indices", "values")  # columns of either layout
 
 
 class Silo(NamedTuple):
@@ -122,8 +125,30 @@ def _read_prepared(prepared: Path) -> tuple[pa.Table, dict[str, Any]]:
     """The rows and the metadata of a prepared file."""
     with open_parquet(prepared) as file:
         metadata = read_metadata(file, prepared, PREPARED_KEYS)
-        # One chunk per column: taking rows from a chunked list column joins the chunks each time.
-        return read_rows(file).combine_chunks(), metadata
+        return _in_one_chunk(file, metadata["features"]), metadata
+
+
+def _in_one_chunk(file: pq.ParquetFile, features: int) -> pa.Table:
+    """All rows, in memory once; taking rows from a chunked column would join its chunks each time.
+
+    features: the number of columns d.
+    """
+    others = []
+
+    def blocks() -> Iterator[Any]:
+        for number in range(file.num_row_groups):
+            rows = file.read_row_group(number)
+            other = [name for name in rows.column_names if name not in _FEATURES]
+            others.append(rows.select(other))
+            yield features_from_table(rows, features)
+
+    columns = joined(blocks())
+    kinds = file.schema_arrow.types
+    shapes = [tuple(one.shape) for one in kinds if isinstance(one, pa.FixedShapeTensorType)]
+    table = pa.concat_tables(others).combine_chunks()
+    for name, column in feature_columns(columns, *shapes).items():
+        table = table.append_column(name, column)
+    return table.select(file.schema_arrow.names).cast(file.schema_arrow)
 
 
 def _instance_of(table: pa.Table, seed: int, metadata: dict[str, Any]) -> pa.Table:
