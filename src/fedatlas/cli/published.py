@@ -14,7 +14,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.extensions import projects
 from fedatlas.files import write_atomically, write_text
 from fedatlas.plain_text import say
-from fedatlas.plan.places import files_named
+from fedatlas.plan.places import check_clone, files_named, where_published
 
 if TYPE_CHECKING:
     from fedatlas.data.catalogue import Catalogue
@@ -91,7 +91,9 @@ def _check_problem(problem: str, where: str) -> None:
     from fedatlas.plan.places import shipped_configuration
     from fedatlas.schema.experiment_files import names_in
 
-    known = {file.name.partition(".")[0] for file in Path().glob("published/*/*.nc*")}
+    known = {
+        file.name.partition(".")[0] for file in where_published(Path("published")).glob("*/*.nc*")
+    }
     with suppress(FedatlasError):  # a package without the workflow
         known |= {*names_in(heads_in(shipped_configuration(), *projects()))}
     if problem not in known and (close := get_close_matches(problem, known, cutoff=0.8)):
@@ -171,9 +173,7 @@ def compare(
     config: Configuration,
     against: Annotated[
         Path | None,
-        typer.Option(
-            help="Others of the same problem: a published folder, or several in one.", exists=True
-        ),
+        typer.Option(help="Others of the same problem: a published folder, or several in one."),
     ] = None,
     cost: Annotated[
         list[str] | None,
@@ -278,6 +278,7 @@ def coverage(
     from fedatlas.plan.build import build_plan
     from fedatlas.schema.papers import load_coverage
 
+    check_clone(config)
     plan = build_plan(config)
     covered = load_coverage(config / "coverage.yaml", plan.papers, plan.experiments)
     verdicts = kept.read_kept(config / "verdicts.csv")

@@ -27,15 +27,38 @@ _FILES = ("datasets", "papers", "sentences", "suite")
 _PARTS = (*CODE, "experiments", *(f"{name}.yaml" for name in _FILES))
 
 
+_PACKAGE = Path(__file__).parents[1]
+# Where a wheel has the files of the repository: see setup.py.
+_CARRIED = _PACKAGE / "repository"
+
+
 def repository() -> Path:
-    """The folder of the workflow that this package is installed from; FedatlasError without one."""
-    folder = Path(__file__).parents[3]
-    if not (folder / "Snakefile").is_file():
+    """The folder of workflow, configuration and published results: a clone's, or the wheel's.
+
+    FedatlasError where the package was installed without them.
+    """
+    for folder in (_CARRIED, _PACKAGE.parents[1]):
+        if (folder / "Snakefile").is_file():
+            return folder
+    raise FedatlasError(
+        f"{_PACKAGE}: is installed without the workflow and its configuration: install a wheel, or "
+        "clone the repository and run pip install --editable . there"
+    )
+
+
+def where_published(path: Path) -> Path:
+    """The path; `published` and what is below it, if not here, as the repository has them."""
+    if path.parts[:1] == ("published",) and not path.exists() and (repository() / path).exists():
+        return Path(relative_path(repository() / path))
+    return path
+
+
+def check_clone(config: Path) -> None:
+    """FedatlasError for the configuration of a wheel, which nothing may be written to."""
+    if config.resolve().is_relative_to(_CARRIED):
         raise FedatlasError(
-            f"{Path(__file__).parents[1]}: is installed without the workflow and its "
-            "configuration: clone the repository, and run pip install --editable . there"
+            f"{config}: belongs to the installed package: clone the repository and call this there"
         )
-    return folder
 
 
 def snakefile() -> str:

@@ -13,7 +13,7 @@ from fedatlas.errors import FedatlasError, similar
 from fedatlas.extensions import projects
 from fedatlas.plain_text import printable
 from fedatlas.plan.build import Plan, build_plan
-from fedatlas.plan.places import shipped_configuration
+from fedatlas.plan.places import shipped_configuration, where_published
 from fedatlas.provenance.expected import why_stale
 from fedatlas.schema.config import Names, is_named, listed
 from fedatlas.store.experiment import PUBLISHED, SUFFIXES, TRACES, Experiment
@@ -212,11 +212,11 @@ def open_atlas(path: Path | str, *, plan: Plan | None = None) -> Atlas:
     """Open the runs of experiments that lie together.
 
     path: a results folder, a folder that `fedatlas publish` wrote, one with several of either, or
-    the file of one experiment (traces.nc). plan: by which traces of a results folder are stale; by
-    their code alone without it. Values are read when they are used. An experiment that only shows
-    runs of another one is left out where that one is there. Seals and checksums of files are
-    checked here. FedatlasError names a file that is damaged, missing or another, and a trace that
-    two files hold.
+    the file of one experiment (traces.nc). Where nothing is there, "published/crosspaper" is that
+    of fedatlas' repository. plan: by which traces of a results folder are stale; by their code
+    alone without it. Values are read when they are used. An experiment that only shows runs of
+    another one is left out where that one is there. Seals and checksums of files are checked here.
+    FedatlasError names a file that is damaged, missing or another, and a trace that two files hold.
 
     >>> atlas = fedatlas.open_atlas(ATLAS)
     >>> atlas.runs()[["experiment", "run", "point", "selected"]].head(3)
@@ -230,7 +230,7 @@ def open_atlas(path: Path | str, *, plan: Plan | None = None) -> Atlas:
             f"{path!r} is no path: name one file or folder, or the folder that holds several "
             "published ones"
         )
-    path = Path(path)
+    path = where_published(Path(path))
     if (path / "experiments").is_dir():
         files = sorted(path.glob(f"experiments/*/{TRACES}"))
         if not files:

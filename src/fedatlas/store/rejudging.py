@@ -16,6 +16,7 @@ from fedatlas.evaluation.claims.tried_value import TriedValueTest
 from fedatlas.evaluation.levels import Trace
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.verdicts import STUDIES, Verdict, judge, read_verdicts, results_of
+from fedatlas.plan.places import where_published
 from fedatlas.schema.claims import Claim, Effect
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.papers import OURS
@@ -276,6 +277,7 @@ class Rejudged(NamedTuple):
 
 def published_folders(path: Path) -> list[Path]:
     """The folder if it is a published one, or those in it that are."""
+    path = where_published(path)
     return [sums.parent for sums in (*path.glob(SUMS), *sorted(path.glob(f"*/{SUMS}")))]
 
 
