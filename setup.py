@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: a wheel brings the files of the repository that fedatlas reads."""
+"""What pyproject.toml cannot say: a wheel brings the files of the repository that are read."""
 
 import shutil
 from pathlib import Path

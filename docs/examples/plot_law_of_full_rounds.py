@@ -17,17 +17,14 @@ Left: FedPAGE's published runs by a coin, a line for each of twelve seeds, and i
 Right: the share of the sixteen seeds of Figure 2(b) that have had no second full round.
 """
 
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import numpy as np
 
 import fedatlas
 
-PUBLISHED = Path(fedatlas.__file__).parents[2] / "published/fedpage"
 CHANCE = 10 / 4800
 
-atlas = fedatlas.open_atlas(PUBLISHED)
+atlas = fedatlas.open_atlas("published/fedpage")
 runs = {way: atlas.dataset(f"fedpage/fedpage-periodic-w8a/fedpage-{way}/only")
         for way in ("coin", "periodic")}  # fmt: skip
 sixteen = atlas.dataset("fedpage/fedpage-fig2b/fedpage/global_step_size-0.1")
