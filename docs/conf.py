@@ -26,6 +26,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "making.anchors",
     "making.enlarging",
+    "making.mathematics",
     "making.stacking",
 ]
 exclude_patterns = ["_build", "demo", "examples", "making", "schemas"]
@@ -59,6 +60,7 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
 }
 
+html_math_renderer = "unicode"  # making.mathematics
 html_theme = "pydata_sphinx_theme"
 html_title = "fedatlas"
 html_context = {"default_mode": "auto"}  # light or dark, as the reader's system is

@@ -27,6 +27,51 @@ from certificates._cases import CASES, CLIENTS, ELSEWHERE, NETWORK, WITHIN  # no
 _ROWS, _FEATURES, _ROUNDS = 70, 5, 50
 _WIDE, _HIGH, _DECADES = 96, 28, 6
 
+_LOCAL = "q times from θ_i = θ and w_i = w"
+#: Of methods without a certificate, whose docstring would have them.
+_EQUATIONS = {
+    "vfb2_sgd": """
+again and again, at every active party:  i drawn,  ϑ = ℓ′(ŵᵀx_i, y_i)
+w_ℓ ← w_ℓ − γ (ϑ x_{i,ℓ} + λ ∇g(w_ℓ)),  where party ℓ = 1, …, q gets ϑ""",
+    "vfb2_svrg": """
+wˢ ← w and ϑ_j⁰ = ℓ′((wˢ)ᵀx_j, y_j) for all j, every n updates;  i drawn,  ϑ = ℓ′(ŵᵀx_i, y_i)
+w_ℓ ← w_ℓ − γ ((ϑ − ϑ_i⁰) x_{i,ℓ} + 1/n Σ_j ϑ_j⁰ x_{j,ℓ} + λ ∇g(w_ℓ))""",
+    "vfb2_saga": """
+i drawn,  ϑ = ℓ′(ŵᵀx_i, y_i)
+w_ℓ ← w_ℓ − γ ((ϑ − α_i) x_{i,ℓ} + 1/n Σ_j α_j x_{j,ℓ} + λ ∇g(w_ℓ)),  α_i ← ϑ""",
+    "afsvrg_vp": """
+wˢ ← w and ϑ_j⁰ = ℓ′((wˢ)ᵀx_j, y_j) for all j, every n updates;  i drawn,  ϑ = ℓ′(ŵᵀx_i, y_i)
+w_ℓ ← w_ℓ − γ ((ϑ − ϑ_i⁰) x_{i,ℓ} + 1/n Σ_j ϑ_j⁰ x_{j,ℓ} + λ ∇g(w_ℓ)),  ℓ being the dominator alone""",
+    "local_sgda": f"""
+θ_i ← θ_i − η_θ ∇_θ F_{{i,B}}(θ_i, w_i),  w_i ← w_i + η_w ∇_w F_{{i,B}}(θ_i, w_i),  {_LOCAL}
+θ ← 1/N Σ_i θ_i,  w ← 1/N Σ_i w_i""",
+    "momentum_local_sgda": f"""
+θ_i ← θ_i − η_θ u_i,  w_i ← w_i + η_w v_i,  {_LOCAL}
+u_i ← (1 − ρ) u_i + ρ ∇_θ F_{{i,B}}(θ_i, w_i),  v_i ← (1 − ρ) v_i + ρ ∇_w F_{{i,B}}(θ_i, w_i)
+θ ← 1/N Σ_i θ_i,  w, u and v likewise""",
+    "fmgda": f"""
+θ_i ← θ_i − ĉη u_i,  w_i ← w_i + cη v_i,  {_LOCAL}
+u_i ← ∇_θ F_{{i,B}}(θ_i, w_i) + (1 − α) (u_i − ∇_θ F_{{i,B}}(θ_i⁻, w_i⁻))
+v_i ← ∇_w F_{{i,B}}(θ_i, w_i) + (1 − β) (v_i − ∇_w F_{{i,B}}(θ_i⁻, w_i⁻))
+in the last of q iterations u and v are averaged before the step,  θ and w after it""",
+    "coda": f"""
+θ_i ← θ_i − η_θ (∇_θ F_{{i,B}}(θ_i, w_i) + 1/γ (θ_i − θ_ref)),  w_i ← w_i + η_w ∇_w F_{{i,B}}(θ_i, w_i)
+{_LOCAL},  then θ ← 1/N Σ_i θ_i,  w ← 1/N Σ_i w_i
+when the stage ends θ and θ_ref are the average of all its θ_i,  w ← b* − a*""",
+    "coda_plus": f"""
+θ_i ← θ_i − η_θ (∇_θ F_{{i,B}}(θ_i, w_i) + 1/γ (θ_i − θ_ref)),  w_i ← w_i + η_w ∇_w F_{{i,B}}(θ_i, w_i)
+{_LOCAL},  then θ ← 1/N Σ_i θ_i,  w ← 1/N Σ_i w_i
+when the stage ends θ, θ_ref and w are the averages over all its steps""",
+    "codasca": f"""
+θ_i ← θ_i − η_θ (∇_θ F_{{i,B}}(θ_i, w_i) + 1/γ (θ_i − θ_ref) − c_i + c),  {_LOCAL}
+c_i ← c_i − c + 1/(q η_θ) (θ − θ_i),  θ ← θ + η_g/N Σ_i (θ_i − θ),  c ← 1/N Σ_i c_i
+w ascends likewise,  without θ_ref""",
+    "tdcd": """
+Φ_{−j} = Σ_{l≠j} h_l(θ_l, ζ) in every round,  client k of silo j has the rows ζ_{k,j} of minibatch ζ
+θ_{k,j} ← θ_{k,j} − η ∇_j L_{ζ_{k,j}}(h_j(θ_{k,j}) + Φ_{−j}),  Q times from θ_{k,j} = θ_j
+θ_j ← 1/K_j Σ_k θ_{k,j}""",
+}
+
 _OPENING = f"""
 ## Certificates
 
@@ -80,11 +125,16 @@ def _link(name: str) -> str:
 def told(name: str) -> str:
     """What a method's certificate says: its equations, and where the loop lies."""
     if name in ELSEWHERE:
-        return f"*Compared* with its paper's loop in `tests/{ELSEWHERE[name]}.py`."
+        loop = f"*Compared* with its paper's loop in `tests/{ELSEWHERE[name]}.py`."
+        return f"{_formulas(_EQUATIONS[name].strip())}\n\n{loop}"
     if name not in CASES:
         return ""
     file_told = f"`tests/certificates/{name}.py`, within {WITHIN:g}, in {len(CASES[name])} cases"
-    return f"```text\n{certificate(name)[1]}\n```\n\n*Certificate*: {file_told}."
+    return f"{_formulas(certificate(name)[1])}\n\n*Certificate*: {file_told}."
+
+
+def _formulas(equations: str) -> str:
+    return f"```{{math}}\n{equations}\n```"
 
 
 @cache

@@ -23,7 +23,7 @@ _OPENING = """
 Each method is one file, in the letters of its paper. *Source* says what was followed, and what a
 paper leaves open as our choice. [Adding a method](../adding/method.md) shows how to write one,
 [three methods](../methods.md) go through whole files. Update equations are those of the method's
-[certificate](#certificates).
+[certificate](#certificates): x is the model, i a client, a superscript − what a letter was before.
 """
 
 

@@ -14,8 +14,11 @@ Experiments and `fedatlas.train` name them: `objective: {name: …}`.
 
 ## Of linear models
 
-f(x) = Σ_i p_i f_i(x), and f_i(x) = 1/M_i Σ_j ℓ(a_ijᵀx, b_ij) + weight · r(x): z is the margin aᵀx
-and y the label. *Curvature* is the largest |ℓ″|, by which L is known.
+```{math}
+f(x) = Σ_i p_i f_i(x),  f_i(x) = 1/M_i Σ_j ℓ(a_ijᵀx, b_ij) + λ r(x)
+```
+
+z is the margin aᵀx, y the label, λ the `weight`. *Curvature* is the largest |ℓ″|, by which L is known.
 """
 
 _TERMS = """
@@ -27,7 +30,7 @@ _TERMS = """
 """
 
 _OTHERS = {
-    "cross_entropy": ("−log softmax(z)_y", "classes"),
+    "cross_entropy": ("−log softmax_y(z)", "classes"),
     "binary_cross_entropy": ("log(1 + exp(−yz))", "±1"),
     "squared_error": ("(z − y)²", "numbers"),
     "auc_min_max": ("a min–max problem, see [AUC](../adding/auc.md)", "±1"),
@@ -42,7 +45,7 @@ def page() -> str:
     linear = [name for name, each in objective_classes().items() if each is LinearObjective]
     heads = ("name", "ℓ(z, y)", "r(x)", "labels", "convex", "curvature", "parameters")
     parts = ["# Objectives", _OPENING.strip(), table(heads, [_linear(name) for name in linear])]
-    terms = [[code(name), text(each.formula)] for name, each in _terms()]
+    terms = [[code(name), _formula(each.formula)] for name, each in _terms()]
     parts += [_TERMS.strip(), table(("name", "ψ(x)"), terms)]
     others = [[code(name), *_other(name)] for name in objective_classes() if name not in linear]
     parts += ["## Others", table(("name", "of a sample", "labels"), others)]
@@ -62,8 +65,8 @@ def _linear(name: str) -> list[str]:
     parameters = own.parameters if own else {}
     return [
         code(name),
-        text(formula),
-        text(objective.regulariser.formula) + (", if weighted" if own else ""),
+        _formula(formula),
+        _formula(objective.regulariser.formula) + (", if weighted" if own else ""),
         _LABELS.get(loss.labels, loss.labels),
         "yes" if loss.convex else "no",
         "" if loss.curvature == float("inf") else f"{loss.curvature:g}",
@@ -82,4 +85,8 @@ def _has_regulariser(name: str) -> bool:
 def _other(name: str) -> tuple[str, str]:
     own = own_losses().get(name)
     formula, labels = (own.formula, own.labels) if own else _OTHERS[name]
-    return text(formula) if own else formula, labels
+    return formula if name == "auc_min_max" else _formula(formula), labels
+
+
+def _formula(unicode: str) -> str:
+    return f"{{math}}`{unicode}`" if unicode else ""

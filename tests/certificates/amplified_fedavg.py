@@ -1,7 +1,7 @@
 """FedAvg with amplified updates (arXiv:2205.13648, Algorithm 1); from memory.
 
 y ← y − η_l (∇f_i,B(y) + μ (y − x)), K times from y = x,  Δ = η_g/S Σ_{i∈S} (y_i − x)
-x ← x + Δ,  u ← u + Δ;  after every P-th round x ← x + (γ − 1) u, then u = 0
+x ← x + Δ,  u ← u + Δ;  every P rounds x ← x + (γ − 1) u, then u = 0
 
 A fork of the authors' code agrees; μ is FedProx's.
 """

@@ -1,7 +1,7 @@
 """DP-FedAvg (arXiv:1710.06963, Algorithm 1 with f̃_f), updates clipped once, after all steps.
 
 y ← y − η_l ∇f_i,B(y), K times from y = x,  Δ_i = (y_i − x) min(1, S/‖y_i − x‖)
-x ← x + η_g/(qN) (Σ_i Δ_i + z S 𝒩(0, I))
+x ← x + η_g/(q N) (Σ_i Δ_i + z S 𝒩(0, I))
 """
 
 import numpy as np

@@ -1,10 +1,13 @@
 """DP-GT (arXiv:2501.06793): (4) and (6) as printed, (7) and (8), and released trackers.
 
-    literal:  x_i ← (1 − α Σ_j R_ij) x_i + α Σ_j R_ij (x_j + ζ_j) − γ y_i
-              y_i ← (1 − β Σ_j C_ij) y_i + β Σ_j C_ij (y_j + η_j) + g_i⁺ − g_i
-    compact:  x_i ← x_i + α Σ_j R_ij (x_j + ζ_j − x_i − ζ_i) − γ y_i
-              y_i ← y_i + β Σ_j (C_ij (y_j + η_j) − C_ji (y_i + η_i)) + g_i⁺ − g_i
-    provable: x_i ← x_i + α Σ_j R_ij (x_j − x_i) − γ (y_i + η_i), y_i as compact
+    literal:
+      x_i ← (1 − α Σ_j R_ij) x_i + α Σ_j R_ij (x_j + ζ_j) − γ y_i
+      y_i ← (1 − β Σ_j C_ij) y_i + β Σ_j C_ij (y_j + η_j) + g_i⁺ − g_i
+    compact:
+      x_i ← x_i + α Σ_j R_ij (x_j + ζ_j − x_i − ζ_i) − γ y_i
+      y_i ← y_i + β Σ_j (C_ij (y_j + η_j) − C_ji (y_i + η_i)) + g_i⁺ − g_i
+    provable:
+      x_i ← x_i + α Σ_j R_ij (x_j − x_i) − γ (y_i + η_i),  y_i as compact
 
 y = g at first; gradients are at x, never at what was sent. Erratum DP-1: C has column sums in (8).
 """

@@ -1,6 +1,6 @@
 """Scaffnew (arXiv:2202.09357, Algorithm 2), a round from one communication to the next.
 
-y_i ← y_i − γ (∇f_i,B(y_i) − h_i) until a coin of probability p shows heads
+y_i ← y_i − γ (∇f_i,B(y_i) − h_i) until a coin shows heads, which it does with probability p
 x ← 1/N Σ_i y_i,  h_i ← h_i + p/γ (x − y_i)
 """
 
