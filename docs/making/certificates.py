@@ -41,7 +41,7 @@ i drawn,  ϑ = ℓ′(ŵᵀx_i, y_i)
 w_ℓ ← w_ℓ − γ ((ϑ − α_i) x_{i,ℓ} + 1/n Σ_j α_j x_{j,ℓ} + λ ∇g(w_ℓ)),  α_i ← ϑ""",
     "afsvrg_vp": """
 wˢ ← w and ϑ_j⁰ = ℓ′((wˢ)ᵀx_j, y_j) for all j, every n updates;  i drawn,  ϑ = ℓ′(ŵᵀx_i, y_i)
-w_ℓ ← w_ℓ − γ ((ϑ − ϑ_i⁰) x_{i,ℓ} + 1/n Σ_j ϑ_j⁰ x_{j,ℓ} + λ ∇g(w_ℓ)),  ℓ being the dominator alone""",
+w_ℓ ← w_ℓ − γ ((ϑ − ϑ_i⁰) x_{i,ℓ} + 1/n Σ_j ϑ_j⁰ x_{j,ℓ} + λ ∇g(w_ℓ)),  ℓ the dominator only""",
     "local_sgda": f"""
 θ_i ← θ_i − η_θ ∇_θ F_{{i,B}}(θ_i, w_i),  w_i ← w_i + η_w ∇_w F_{{i,B}}(θ_i, w_i),  {_LOCAL}
 θ ← 1/N Σ_i θ_i,  w ← 1/N Σ_i w_i""",
@@ -55,12 +55,12 @@ u_i ← ∇_θ F_{{i,B}}(θ_i, w_i) + (1 − α) (u_i − ∇_θ F_{{i,B}}(θ_i�
 v_i ← ∇_w F_{{i,B}}(θ_i, w_i) + (1 − β) (v_i − ∇_w F_{{i,B}}(θ_i⁻, w_i⁻))
 in the last of q iterations u and v are averaged before the step,  θ and w after it""",
     "coda": f"""
-θ_i ← θ_i − η_θ (∇_θ F_{{i,B}}(θ_i, w_i) + 1/γ (θ_i − θ_ref)),  w_i ← w_i + η_w ∇_w F_{{i,B}}(θ_i, w_i)
-{_LOCAL},  then θ ← 1/N Σ_i θ_i,  w ← 1/N Σ_i w_i
+θ_i ← θ_i − η_θ (∇_θ F_{{i,B}}(θ_i, w_i) + 1/γ (θ_i − θ_ref))
+w_i ← w_i + η_w ∇_w F_{{i,B}}(θ_i, w_i),  {_LOCAL},  then θ ← 1/N Σ_i θ_i,  w ← 1/N Σ_i w_i
 when the stage ends θ and θ_ref are the average of all its θ_i,  w ← b* − a*""",
     "coda_plus": f"""
-θ_i ← θ_i − η_θ (∇_θ F_{{i,B}}(θ_i, w_i) + 1/γ (θ_i − θ_ref)),  w_i ← w_i + η_w ∇_w F_{{i,B}}(θ_i, w_i)
-{_LOCAL},  then θ ← 1/N Σ_i θ_i,  w ← 1/N Σ_i w_i
+θ_i ← θ_i − η_θ (∇_θ F_{{i,B}}(θ_i, w_i) + 1/γ (θ_i − θ_ref))
+w_i ← w_i + η_w ∇_w F_{{i,B}}(θ_i, w_i),  {_LOCAL},  then θ ← 1/N Σ_i θ_i,  w ← 1/N Σ_i w_i
 when the stage ends θ, θ_ref and w are the averages over all its steps""",
     "codasca": f"""
 θ_i ← θ_i − η_θ (∇_θ F_{{i,B}}(θ_i, w_i) + 1/γ (θ_i − θ_ref) − c_i + c),  {_LOCAL}

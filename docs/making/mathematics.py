@@ -1,9 +1,10 @@
 """Formulas as code and docstrings have them, typeset: plain Unicode to MathML, which browsers draw.
 
 A formula stands once, readable in a terminal: `x ← x + η_g/S Σ_{i∈S} (y_i − x)`. On the site it is
-MathML, without LaTeX, a script or a network. The role `{math}` and fenced blocks of `{math}` take it.
+MathML, without LaTeX, a script or a network. The role `{math}` and fenced blocks of that name take
+it.
 
-- `_ij` and `_{i∈S}` are subscripts, as are ₁₂; `^k`, `^(1/3)` and `^{k+1}` superscripts, as are ⁺²*.
+- `_ij` and `_{i∈S}` are subscripts, as are ₁₂; `^k`, `^(1/3)` and `^{k+1}` superscripts, as are ⁺².
   Indices that a comma without a space joins are one: `f_i,B(y)`.
 - `a/b` without spaces is a fraction in blocks. What is divided is one symbol with its indices, a
   call, a root, or what brackets hold, which the fraction then drops.
@@ -61,7 +62,7 @@ class _Formula:
         above, bare = self._indexed()
         while self.block and self.text.startswith("/", self.at) and above:
             self.at += 1
-            below, bare_below = self._indexed()
+            _, bare_below = self._indexed()
             above = f"<mfrac>{bare}{bare_below}</mfrac>"
             bare = above
         return above
@@ -188,7 +189,8 @@ def _mathml(one: str) -> str:
         return f"<mo>{_LARGE[one]}</mo>"
     letter, *accents = normalize("NFD", one) if one[0].isalpha() else one
     if accents:
-        return f'<mover accent="true"><mi>{letter}</mi><mo stretchy="false">{_ACCENTS[accents[0]]}</mo></mover>'
+        above = f'<mo stretchy="false">{_ACCENTS[accents[0]]}</mo>'
+        return f'<mover accent="true"><mi>{letter}</mi>{above}</mover>'
     if one[0].isalpha() or one == "∞":
         return f"<mi>{one}</mi>"
     return f"<mo>{escape({'*': '∗', '-': '−', '~': '∼'}.get(one, one))}</mo>"

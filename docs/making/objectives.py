@@ -18,7 +18,8 @@ Experiments and `fedatlas.train` name them: `objective: {name: …}`.
 f(x) = Σ_i p_i f_i(x),  f_i(x) = 1/M_i Σ_j ℓ(a_ijᵀx, b_ij) + λ r(x)
 ```
 
-z is the margin aᵀx, y the label, λ the `weight`. *Curvature* is the largest |ℓ″|, by which L is known.
+z is the margin aᵀx, y the label, λ the `weight`. *Curvature* is the largest |ℓ″|, by which L is
+known.
 """
 
 _TERMS = """
