@@ -6,9 +6,9 @@ it.
 
 - `_ij` and `_{i∈S}` are subscripts, as are ₁₂; `^k`, `^(1/3)` and `^{k+1}` superscripts, as are ⁺².
   Indices that a comma without a space joins are one: `f_i,B(y)`.
-- `a/b` without spaces is a fraction in blocks. What is divided is one symbol with its indices, a
-  call, a root, or what brackets hold, which the fraction then drops.
-- Words of two or more letters are text, but names of functions before a bracket.
+- `a/b` is a fraction in blocks, of all that stands beside the slash without a space, less the
+  brackets around the whole of it.
+- Words are text, but names of functions before a bracket; other letters in a row are a product.
 - Two spaces part formulas of a line, four at its start indent it.
 """
 
@@ -21,7 +21,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.errors import SphinxError
 
-_RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ᵏʳˢᵀᵗ*", "0123456789+−krs⊤t∗", strict=True))
+_RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ᵏʳˢᵀᵗᶻ*", "0123456789+−krs⊤tz∗", strict=True))
 _LOWERED = dict(zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True))
 _CLOSING = {"(": ")", "[": "]", "{": "}", "‖": "‖", "|": "|", "⌈": "⌉", "⌊": "⌋"}
 _LARGE = {"Σ": "∑", "Π": "∏"}
@@ -32,13 +32,13 @@ _FUNCTIONS = ("log", "exp", "min", "max")
 _SPACED = re.compile(r"(?:(?<![\w])[A-Za-z]{2,}(?:['’]s)?|[,;:]) $")
 _TOKEN = re.compile(
     r"""(?P<gap>[ ]{2,}) | (?P<space>[ ]) | (?P<number>[0-9]+(?:\.[0-9]+)?)
-    | (?P<word>[A-Za-z]{2,}(?:['’]s)?) | (?P<sub>_) | (?P<sup>\^)
-    | (?P<raised>[⁰¹²³⁴-⁹⁺⁻ᵏʳˢᵀᵗ*]+) | (?P<lowered>[₀-₉]+)
+    | (?P<word>(?:[A-Za-z]{3,}|as|at|by|if|in|is|it|of|on|or|to)(?![A-Za-z])(?:['’]s)?)
+    | (?P<sub>_) | (?P<sup>\^) | (?P<raised>[⁰¹²³⁴-⁹⁺⁻ᵏʳˢᵀᵗᶻ*]+) | (?P<lowered>[₀-₉]+)
     | (?P<open>[(\[{⌈⌊]) | (?P<close>[)\]}⌉⌋]) | (?P<bar>[‖|])
     | (?P<symbol>[^\W\d_][\u0300-\u036f]* | [∇∞½¼𝒩]) | (?P<other>.)""",
     re.VERBOSE,
 )
-_INDEX = re.compile(r"[^\W_⁰¹²³⁴-⁹ᵏʳˢᵀᵗ]+(?:,[^\W_⁰¹²³⁴-⁹ᵏʳˢᵀᵗ]+)*|[∞*∗]")
+_INDEX = re.compile(r"[^\W_⁰¹²³⁴-⁹ᵏʳˢᵀᵗᶻ]+(?:,[^\W_⁰¹²³⁴-⁹ᵏʳˢᵀᵗᶻ]+)*|[∞*∗]")
 
 
 class _Formula:
@@ -59,13 +59,25 @@ class _Formula:
         return _row(parts)
 
     def _fraction(self) -> str:
-        above, bare = self._indexed()
-        while self.block and self.text.startswith("/", self.at) and above:
+        above, bare = self._product()
+        while self.block and above and self.text.startswith("/", self.at):
             self.at += 1
-            _, bare_below = self._indexed()
-            above = f"<mfrac>{bare}{bare_below}</mfrac>"
-            bare = above
+            above = bare = f"<mfrac>{bare}{self._product()[1]}</mfrac>"
         return above
+
+    def _product(self) -> tuple[str, str]:
+        """What stands side by side without a space, and the same without brackets around it."""
+        whole, bare = self._indexed()
+        while (found := _TOKEN.match(self.text, self.at)) and self._joins(found):
+            whole = bare = f"<mrow>{whole}{self._indexed()[0]}</mrow>"
+        return whole, bare
+
+    def _joins(self, found: re.Match[str]) -> bool:
+        """Whether a symbol, number or bracket goes on with what stands before it."""
+        before = self.text[self.at - 1 : self.at]
+        if found[0] in _LARGE or not (before.isalnum() or before in ")_*⁺⁻}"):
+            return False
+        return found.lastgroup in ("symbol", "number", "open") or found[0] == "√"
 
     def _indexed(self) -> tuple[str, str]:
         """One symbol with its indices and arguments, and the same without brackets around it."""

@@ -12,7 +12,7 @@ Experiments and `fedatlas.train` name them: `objective: {name: …}`.
 [Configuration](configuration.md) has the other keys.
 [An objective of your own](../adding/objective.md) is one file.
 
-## Of linear models
+## Linear models
 
 ```{math}
 f(x) = Σ_i p_i f_i(x),  f_i(x) = 1/M_i Σ_j ℓ(a_ijᵀx, b_ij) + λ r(x)
