@@ -740,8 +740,8 @@ def test_a_link_to_an_experiment_of_another_page_is_told(open_page):
     assert len(curves(page)) == 2  # the first view
 
 
-def test_keys_of_evidence_are_told_in_words(open_page, tmp_path):
-    claims = [verdict("fedpage-first/step", evidence="gradient_norm by step_size, own_key kept")]
+def test_evidence_has_titles_and_words(open_page, tmp_path):
+    claims = [verdict("fedpage-first/step", evidence="gradient_norm by t_comm: page 0.5, avg 1")]
     write_page(
         small_atlas(tmp_path / "atlas"),
         [write_claims(tmp_path / "claims.csv", claims)],
@@ -749,7 +749,7 @@ def test_keys_of_evidence_are_told_in_words(open_page, tmp_path):
     )
     page = open_page(file=tmp_path / "explorer.html")
     told = page.text_content("#claims-frame .evidence")
-    assert told == "gradient norm by step size, own_key kept"
+    assert told == "gradient norm by t_comm: FedPAGE 0.5, FedAvg 1"
 
 
 def test_experiments_of_no_paper_are_across_papers(open_page, many):

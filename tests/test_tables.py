@@ -19,6 +19,7 @@ from fedatlas.evaluation.verdicts import (
     verdict_summary,
     verdicts_to_csv,
 )
+from fedatlas.pages.claim_rows import titled
 from fedatlas.pages.claims_page import verdicts_to_html
 from fedatlas.pages.results_table import results_table
 from fedatlas.schema.claims import OUTCOMES, Effect
@@ -253,6 +254,16 @@ def parsed(verdicts: list[Verdict]) -> Cells:
     cells = Cells()
     cells.feed(verdicts_to_html(verdicts))
     return cells
+
+
+def test_evidence_has_titles_in_place_of_keys():
+    evidence = "test_f1 by 5 s (t_comm = 1): q1 0.5, q10 0.8; q1-slow and q10 chosen in step_size"
+    titles = {"q1": "Q = 1", "q10": "Q = 10", "q1-slow": "slow"}
+    (found,) = titled([asked(claim="a/b", evidence=evidence)], {"a": titles, "c": {"s": "S"}})
+    told = (
+        "test f1 by 5 s (t_comm = 1): Q = 1: 0.5, Q = 10: 0.8; slow and Q = 10 chosen in step size"
+    )
+    assert found.evidence == told
 
 
 def test_the_page_shows_text_and_never_runs_it():

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from fedatlas.evaluation.evidence import MARKS, capital, format_outcomes, in_full
 from fedatlas.evaluation.verdicts import Verdict
 from fedatlas.markdown import code, link, prose, table, text
+from fedatlas.pages.claim_rows import titled
 from fedatlas.pages.repository import (
     HEADS,
     KeptVerdict,
@@ -305,6 +306,7 @@ def _claimed(of: _Sources, name: str, claim: Claim) -> list[str]:
         outcome = next(kept, "")
         return [*about, f"{MARKS[outcome]} {outcome}" if outcome else "–", ""]
     told = f"{MARKS[verdict.outcome]} {verdict.outcome}{', fragile' * bool(verdict.fragile)}"
+    (verdict,) = titled([verdict], {name: of.plan.run_titles(name)})
     return [*about, told, _effect(verdict)]
 
 

@@ -1,7 +1,9 @@
-"""Claims in a row each: outcome and effect."""
+"""Claims in a row each: outcome and effect; evidence by titles."""
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from fedatlas.evaluation.comparison import WORST_FIRST
@@ -10,6 +12,31 @@ from fedatlas.evaluation.verdicts import Verdict, cases_of, whole_claims
 from fedatlas.schema.claims import Effect
 
 HEAD = ("claim", "outcome", "effect (interval)")
+
+
+#: Titles of runs by their names, of each experiment.
+Titles = Mapping[str, Mapping[str, str]]
+# Names of measurements and hyper-parameters, which papers' symbols such as t_comm are not.
+_KEY = re.compile(r"\b[a-z]{2,}(?:_[a-z0-9]+)+\b")
+
+
+def titled(verdicts: Sequence[Verdict], titles: Titles) -> list[Verdict]:
+    """Verdicts whose evidence has titles of runs, and words, in place of keys."""
+    return [
+        replace(one, evidence=_titled(one.evidence, titles.get(one.claim.partition("/")[0], {})))
+        for one in verdicts
+    ]
+
+
+def _titled(evidence: str, titles: Mapping[str, str]) -> str:
+    def title(match: re.Match[str]) -> str:
+        found = titles[match[1]]
+        return f"{found}:" if match[2] and found[-1].isdigit() else found  # not "Q = 1 0.5"
+
+    if runs := "|".join(map(re.escape, sorted(titles, key=len, reverse=True))):
+        before = r"(?:^|(?<=[:;,] )|(?<=against )|(?<= and ))"
+        evidence = re.sub(rf"{before}({runs})(?![\w-])(?=( [\d≤−-])?)", title, evidence)
+    return _KEY.sub(lambda match: match[0].replace("_", " "), evidence)
 
 
 def severity(verdict: Verdict) -> int:

@@ -31,8 +31,11 @@ from fedatlas.evaluation.verdicts import (
     whole_claims,
     would_decide,
 )
+from fedatlas.extensions import projects
 from fedatlas.files import write_text
-from fedatlas.pages.claim_rows import severity
+from fedatlas.pages.claim_rows import Titles, severity, titled
+from fedatlas.plan.build import build_plan
+from fedatlas.plan.places import shipped_configuration
 from fedatlas.schema.claims import OUTCOMES, Effect
 
 log = logging.getLogger(__name__)
@@ -267,12 +270,16 @@ def collect_claims(claims: list[Path], csv: Path, html: Path) -> None:
     """Join experiments' verdicts into one table and one page."""
     verdicts = [verdict for file in claims for verdict in read_verdicts(file)]
     write_text(csv, verdicts_to_csv(verdicts))
-    write_text(html, verdicts_to_html(verdicts))
+    names = [file.parent.name for file in claims]
+    plan = build_plan(shipped_configuration(), *projects(), names=names)
+    titles = {name: plan.run_titles(name) for name in names if name in plan.experiments}
+    write_text(html, verdicts_to_html(verdicts, titles))
     log.info("%s", verdict_summary(joined(verdicts), "sentences"))
 
 
-def verdicts_to_html(verdicts: Sequence[Verdict]) -> str:
+def verdicts_to_html(verdicts: Sequence[Verdict], titles: Titles | None = None) -> str:
     """Verdicts as a self-contained page; cases can be folded out below their sentence or claim."""
+    verdicts = titled(verdicts, titles or {})
     counted = families(joined(verdicts))
     tallies = {family_name(*family): tally(own) for family, own in counted.items()}
     heads, rows = tally_table(tallies)

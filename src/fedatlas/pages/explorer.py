@@ -46,6 +46,7 @@ from fedatlas.evaluation.verdicts import (
 from fedatlas.extensions import projects
 from fedatlas.files import text_digest, write_text
 from fedatlas.pages import SCRIPTS, STYLE, TEMPLATE
+from fedatlas.pages.claim_rows import titled
 from fedatlas.pages.claims_page import KEY, drawing, outcomes_html, scale_svg
 from fedatlas.pages.claims_page import STYLE as INTERVAL_STYLE
 from fedatlas.plan.build import build_plan
@@ -216,6 +217,15 @@ def describe(
         for experiment in atlas.names(paper)
         for run in atlas.names(f"{paper}/{experiment}")
     }
+    titles = {
+        experiment["name"]: {run["name"]: run["title"] for run in experiment["runs"]}
+        for paper in papers
+        for experiment in paper["experiments"]
+    }
+    for name, runs in shows.items():
+        places = [run.split("/") for run in runs if run in held]
+        titles.setdefault(name, {run: titles[own][run] for own, run in places})
+    verdicts = titled(verdicts, titles)
     cases = cases_of(verdicts)
     return {
         "papers": papers,

@@ -27,6 +27,7 @@ from fedatlas.evaluation.verdicts import (
 from fedatlas.extensions import projects
 from fedatlas.files import write_text
 from fedatlas.markdown import code, counted, item, link, paragraph, prose, table, text
+from fedatlas.pages.claim_rows import titled
 from fedatlas.pages.numbers import PublishedNumber, cost_tables, published_numbers
 from fedatlas.pages.scope import PaperScope, SelectedExperiment, read_scope
 from fedatlas.plan.build import build_plan
@@ -92,7 +93,7 @@ def _outcome(experiment: SelectedExperiment, results: Path) -> _Outcome:
     selection = _read_selection(folder / "selection.json")
     return _Outcome(
         experiment,
-        read_verdicts(folder / "claims.csv"),
+        titled(read_verdicts(folder / "claims.csv"), {experiment.name: experiment.runs}),
         list(published_numbers(experiment, results, selection)),
         _read_table(folder / "table.csv") if experiment.trained else [],
     )

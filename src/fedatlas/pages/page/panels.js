@@ -243,7 +243,7 @@ function inWords(text, keys) {
 }
 
 // A claim or a case: its outcome, then what it says and why. about: its name and source.
-function verdictItem(verdict, about, { marks, keys }) {
+function verdictItem(verdict, about, { marks }) {
   const notes = [
     verdict.decides,
     verdict.fragile && `fragile: ${verdict.fragile}`,
@@ -257,7 +257,7 @@ function verdictItem(verdict, about, { marks, keys }) {
     ...notes.map((note) => element("p", { className: "note" }, note)),
   );
   const drawn = verdict.drawing ? [intervalDrawing(verdict)] : [];
-  const evidence = element("p", { className: "evidence" }, inWords(verdict.evidence, keys));
+  const evidence = element("p", { className: "evidence" }, verdict.evidence);
   const told = element("div", { className: "about" }, ...about, ...drawn, evidence);
   return element("li", { className: "claim" }, outcome, told);
 }
@@ -355,7 +355,7 @@ function described() {
       }
     }
   }
-  // Keys in evidence, which the page tells in words.
+  // Keys in claims, which the page tells in words.
   const hyperParameters = [...atlas.points.values()].flatMap((point) => point.hyperParameters);
   atlas.keys = new Set([...atlas.measurements.keys(), ...hyperParameters.map(([key]) => key)]);
   // Runs that an experiment shows: its own, or those of another.
