@@ -194,7 +194,7 @@ def describe(
     `keep` takes the columns of a file and returns the name of the file, which is that of a point's
     `file`; the `columns` of a point name their places there: name → [offset, rows].
     """
-    papers = [
+    papers: list[dict[str, Any]] = [
         {
             "name": paper,
             "experiments": [
