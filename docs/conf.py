@@ -92,8 +92,7 @@ if repository := os.environ.get("FEDATLAS_REPOSITORY"):
 def make_pages() -> None:
     """Write what follows from configuration, code and published traces; copy the demo's runs."""
     found = papers.sources(ROOT / "config")
-    made = {HERE / "papers" / name: text for name, text in papers.pages(found)}
-    made[HERE / "papers" / "coverage.inc"] = papers.coverage_table(found, "papers/")
+    made = {HERE / "papers" / name: text for name, text in papers.parts(found)}
     made[HERE / "reference" / "configuration.md"] = configuration.page()
     made[HERE / "reference" / "methods.md"] = methods.page()
     made[HERE / "reference" / "objectives.md"] = objectives.page()

@@ -200,8 +200,8 @@ def test_coverage_says_what_is_wrong_with_it(plan, tmp_path, line, message):
 
 def test_a_figure_s_page_counts_every_verdict_once(plan, of):
     """Figure 4(a) of FedPAGE is Figure 2(a), printed again."""
-    found = dict(papers.pages(of))
-    rows = {key: rows_of_coverage(found[f"{key}.md"]) for key in plan.papers}
+    found = dict(papers.parts(of))
+    rows = {key: rows_of_coverage(found[f"{key}.inc"]) for key in plan.papers}
     assert rows["fedpage"]["Figure 4(a)"][-1] == "see Figure 2(a)"
     kept = {(each.experiment, each.claim) for each in read_kept(CONFIG / "verdicts.csv")}
     coverage = load_coverage(CONFIG / "coverage.yaml", plan.papers, plan.experiments)
@@ -225,8 +225,8 @@ def first_line(coverage, name):
 
 def test_what_has_verdicts_ran(plan, of):
     """A table of bounds has no runs of the paper, but those of ours that test it."""
-    for name, page in papers.pages(of):
-        if name.removesuffix(".md") in plan.papers:
+    for name, page in papers.parts(of):
+        if name.removesuffix(".inc") in plan.papers:
             for figure, ran, _, outcomes in rows_of_coverage(page).values():
                 silent = outcomes == "–" or outcomes.startswith("see ")
                 assert silent or ran not in (RAN["nothing"], RAN["never"]), (name, figure)
@@ -262,24 +262,25 @@ def test_coverage_names_every_experiment_with_a_verdict_of_its_paper(plan):
 
 def test_pages_show_published_figures_and_verdicts(plan, of):
     """The effects of published verdicts, which are those that are kept, and a link to each."""
-    found = dict(papers.pages(of))
+    found = dict(papers.parts(of))
     kept = {(each.experiment, each.claim): each.outcome for each in of.kept}
     verdicts = of.published.verdicts
     assert {place: one.outcome for place, one in verdicts.items()}.items() <= kept.items()
     for experiment, _ in verdicts:
-        page = found[f"{plan.experiments[experiment].paper}.md"]
+        paper = plan.experiments[experiment].paper
+        page = found[f"{'across-papers' if paper == OURS else paper}.inc"]
         assert f"](explorer:{experiment})" in page
-    page = found["fmgda.md"].split("### fmgda-table2-fashion-mnist")[1].split("\n### ")[0]
+    page = found["fmgda.inc"].split("### fmgda-table2-fashion-mnist")[1].split("\n### ")[0]
     lead = verdicts["fmgda-table2-fashion-mnist", "lead-over-momentum"]
     assert lead.fragile and f"✗ {lead.outcome}, fragile" in page
     assert f"{abs(lead.effect.estimate):.3g} behind" in page
-    assert "figures/fmgda-fig2-fashion-mnist.svg" in found["fmgda.md"]
-    assert "`vfb2-fig4-d4`" in found["vfb2.md"].split("## Experiments without a result")[1]
+    assert "figures/fmgda-fig2-fashion-mnist.svg" in found["fmgda.inc"]
+    assert "`vfb2-fig4-d4`" in found["vfb2.inc"].split("## Experiments without a result")[1]
 
 
 def rows_of_coverage(page: str) -> dict[str, list[str]]:
     """figure → its cells, of a paper's page."""
-    lines = page.split("## Coverage")[1].split("\n## ")[0].splitlines()
+    lines = page.split("## Every figure and table")[1].split("\n## ")[0].splitlines()
     cells = [
         [cell.strip() for cell in line.strip("|").split(" | ")] for line in lines if "|" in line
     ]

@@ -1,4 +1,7 @@
-"""A page for each paper: what ran of it, its experiments with their claims, its errata."""
+"""Parts of the pages in docs/findings: what ran of a paper, its claims, experiments, errata.
+
+The pages take them in by `include`, after what came out, which people write.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,21 +30,21 @@ from making.words import tests_of_sentences
 
 #: Figures that were drawn from whole traces and kept, each named as its experiment.
 _IMAGES = Path(__file__).parents[1] / "images"
-#: Where figures lie that are drawn from published traces, below the folder of these pages.
+#: Where figures lie that are drawn from published traces, below the folder of these parts.
 FIGURES = "figures"
 
 _COUNTED = """
 A panel is a part of a figure or table that the paper tells apart; what shows no result of a run is
-not counted. Outcomes are of the paper's sentences, each as far as the experiments that are named
+not counted. Outcomes are of the paper's claims, each as far as the experiments that are named
 judge it, from what `config/verdicts.csv` keeps. A dash means that no verdict is kept: the
-experiments did not run, ran under an earlier [rule](../verdicts.md), or test no sentence of the
-paper. What came out in words, with numbers, stands under
+experiments did not run, ran under an earlier [rule](../verdicts.md), or test no claim of the
+paper.
 """
 _SENTENCES = """
-Each sentence counts once for every setting in which it was judged: on the paper's setting, in
-smaller runs, on other data, or in runs of ours where the paper shows none. Of all of its cases the
-worst counts, and that any is contradicted pays for asking all; a sentence that speaks of most of
-its cases takes more than half ([how claims are judged](../verdicts.md)).
+A claim counts once in every setting in which it was judged: on the paper's setting, in smaller
+runs, on other data, or in runs of ours where the paper shows none. The worst of its cases counts,
+with a correction for asking all of them; a claim about most of its cases needs more than half
+([how claims are judged](../verdicts.md)).
 """
 _SHOWN = """
 Pictures are drawn from the [published](../published.md) traces, which keep some records of each
@@ -75,44 +78,36 @@ def sources(config: Path) -> _Sources:
     return _Sources(plan, coverage, read_kept(config / "verdicts.csv"), Published(plan))
 
 
-def pages(of: _Sources) -> Iterator[tuple[str, str]]:
-    """Name and Markdown of each page, the overview first, for the folder docs/papers."""
-    yield "index.md", _overview(of)
+def parts(of: _Sources) -> Iterator[tuple[str, str]]:
+    """Name and Markdown of each part, for the folder docs/papers."""
+    yield "coverage.inc", coverage_table(of)
     for key in of.plan.papers:
-        yield f"{key}.md", "\n\n".join(_paper(of, key)) + "\n"
-    yield "ours.md", "\n\n".join(_ours(of)) + "\n"
+        yield f"{key}.inc", "\n\n".join(_paper(of, key)) + "\n"
+        yield f"{key}-errata.inc", "\n\n".join(_errata(of, key)) + "\n"
+    own = [name for name, each in of.plan.experiments.items() if each.paper == OURS]
+    yield "across-papers.inc", "\n\n".join(_experiments(of, own)) + "\n"
 
 
-def coverage_table(of: _Sources, folder: str = "") -> str:
-    """A row for each paper: how many panels ran, on what, and how its claims came out.
-
-    folder: where the papers' pages lie.
-    """
+def coverage_table(of: _Sources) -> str:
+    """A row for each paper: how many panels ran, on what, and how its claims came out."""
     rows = coverage_rows(of.plan.sentences, of.coverage, of.kept, of.plan.experiments)
-    pages = {key: link(text(of.plan.papers[key].name), f"{folder}{key}.md") for key in rows}
+    pages = {key: link(text(of.plan.papers[key].name), f"findings/{key}.md") for key in rows}
     return table(HEADS, [[pages[key], *cells] for key, cells in rows.items()])
 
 
-def _overview(of: _Sources) -> str:
-    contents = "\n".join([*of.plan.papers, "ours"])
-    return "\n\n".join(
-        [
-            "# The papers",
-            "How many panels of figures and tables ran, and on what, and how the papers' sentences "
-            "came out, each counted once in every setting in which it was judged. Runs of ours "
-            "test what a paper states but shows no runs of. Parties of VFB² are simulated.",
-            coverage_table(of),
-            "Verdicts are those that `config/verdicts.csv` keeps; see "
-            "[how claims are judged](../verdicts.md).",
-            f"```{{toctree}}\n:hidden:\n\n{contents}\n```\n",
-        ]
-    )
-
-
 def _paper(of: _Sources, key: str) -> Iterator[str]:
-    paper, coverage = of.plan.papers[key], of.coverage[key]
-    yield f"# {text(paper.name)}"
-    yield _reference(paper)
+    coverage = of.coverage[key]
+    yield "## Every claim"
+    yield " ".join(_SENTENCES.split())
+    rows, tests = _sentences(of, key, coverage.settings), tests_of_sentences(of.plan)
+    yield f"{sentence_counts(rows)}."
+    yield table(
+        ("claim, as printed", "test", "setting", "outcome", "judged in"),
+        [_told(row, tests) for row in rows],
+    )
+    if silent := _not_judged(of, key, rows):
+        yield f"Tested, but never judged: {silent}."
+    yield "## Every figure and table"
     dataless = coverage.panels("dataless")
     yield (
         f"**{coverage.panels('paper')} of {coverage.panels()} panels ran on the paper's data**, "
@@ -120,26 +115,23 @@ def _paper(of: _Sources, key: str) -> Iterator[str]:
         + f"{coverage.panels('smaller', 'other')} ran on less or other data, "
         f"{coverage.panels('never')} never."
     )
-    yield "## Coverage"
-    yield f"{_COUNTED.strip()} [findings](../findings/{key}.md)."
+    yield " ".join(_COUNTED.split())
     yield table(
-        ("shown", "ran", "data, size, what differs or is missing", "the paper's sentences"),
+        ("shown", "ran", "data, size, what differs or is missing", "outcomes of claims"),
         list(_rows(of, key)),
     )
-    yield "## What it claims"
-    yield " ".join(_SENTENCES.split())
-    rows, tests = _sentences(of, key, coverage.settings), tests_of_sentences(of.plan)
-    yield f"{sentence_counts(rows)}."
-    yield table(
-        ("sentence", "test", "setting", "outcome", "judged in"), [_told(row, tests) for row in rows]
-    )
-    if silent := _not_judged(of, key, rows):
-        yield f"Tested, but never judged: {silent}."
     named = {name: None for each in coverage.figures for name in each.experiments}
     own = [name for name, each in of.plan.experiments.items() if each.paper == key]
     yield from _experiments(of, list(named | dict.fromkeys(own)))
+
+
+def _errata(of: _Sources, key: str) -> Iterator[str]:
+    paper = of.plan.papers[key]
     yield "## Errata"
-    yield "Where the paper is wrong or at odds with itself, as far as it bears on what is computed."
+    yield (
+        f"{_reference(paper)} Where the paper is wrong or at odds with itself, as far as it bears "
+        "on what is computed."
+    )
     for erratum in paper.errata:
         yield f"({erratum.id.lower()})=\n\n### {erratum.id}: {text(erratum.where)}"
         yield prose(erratum.wrong)
@@ -226,22 +218,12 @@ def _explored(of: _Sources, name: str, label: str = "explore") -> str:
     return link(label, f"explorer:{name}")
 
 
-def _ours(of: _Sources) -> Iterator[str]:
-    own = [name for name, each in of.plan.experiments.items() if each.paper == OURS]
-    yield "# Across papers"
-    yield (
-        "Questions of ours, for which methods of several papers run on the same data. "
-        "[Findings](../findings/across-papers.md) tells what came out."
-    )
-    yield from _experiments(of, own)
-
-
 def _experiments(of: _Sources, names: Sequence[str]) -> Iterator[str]:
     """Those that have a result, in full; others in a table."""
     names = [name for name in names if group_of(name) != DEMO]
     shown = [name for name in names if of.has_result(name)]
     if shown:
-        yield "## Experiments"
+        yield "## Every experiment"
         yield " ".join(_SHOWN.split())
     notes: dict[str, str] = {}
     for name in shown:
@@ -271,7 +253,7 @@ def _experiment(of: _Sources, name: str, notes: dict[str, str]) -> Iterator[str]
     yield f"**{title}** ({source}). {told}"
     yield f"```sh\nsnakemake {name} --cores 2\n```"
     yield _origin(of, name)
-    picture = f"../images/{name}.png" if _image(name).exists() else f"{FIGURES}/{name}.svg"
+    picture = f"../images/{name}.png" if _image(name).exists() else f"../papers/{FIGURES}/{name}.svg"
     if _image(name).exists() or name in of.published.drawable:
         yield f"```{{image}} {picture}\n:alt: {title}\n:loading: lazy\n```"
     if explored := _explored(of, name, "Explore"):
@@ -279,7 +261,7 @@ def _experiment(of: _Sources, name: str, notes: dict[str, str]) -> Iterator[str]
         yield f"{explored}: {curves}cases and evidence."
     if experiment.claims:
         yield table(
-            ("our reading of the sentence", "source", "outcome", "effect"),
+            ("claim, as tested", "source", "outcome", "effect"),
             [_claimed(of, name, claim) for claim in experiment.claims],
         )
 
