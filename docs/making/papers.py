@@ -253,8 +253,9 @@ def _experiment(of: _Sources, name: str, notes: dict[str, str]) -> Iterator[str]
     yield f"**{title}** ({source}). {told}"
     yield f"```sh\nsnakemake {name} --cores 2\n```"
     yield _origin(of, name)
-    picture = f"../images/{name}.png" if _image(name).exists() else f"../papers/{FIGURES}/{name}.svg"
-    if _image(name).exists() or name in of.published.drawable:
+    whole = _image(name).exists()
+    if whole or name in of.published.drawable:
+        picture = f"../images/{name}.png" if whole else f"../papers/{FIGURES}/{name}.svg"
         yield f"```{{image}} {picture}\n:alt: {title}\n:loading: lazy\n```"
     if explored := _explored(of, name, "Explore"):
         curves = "curves, numbers, " if name in of.published.drawable else ""
