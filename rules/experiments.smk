@@ -75,7 +75,7 @@ OF_EXPERIMENTS = {
     },
     "draw_budgets": {
         "input": {"budgets": "<results>/experiments/{experiment}/budgets.nc"},
-        "spec": of_experiment(results.titles_spec),
+        "spec": of_experiment(results.budgets_spec),
     },
     "attack_budgets": {
         "spec": of_experiment(results.privacy_spec, "privacy_audit"),

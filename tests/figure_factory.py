@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure as Canvas
+from matplotlib.legend import Legend
 
 from fedatlas.evaluation.selection import Choice
 from fedatlas.figures.style import Shown, draw
@@ -52,9 +53,22 @@ def is_drawn(outputs: list[Path], *content: Any) -> None:
             assert output.read_text(encoding="utf-8").rstrip().endswith("</svg>")
 
 
+def legend_of(axes: Axes) -> Legend:
+    """A panel's legend, or the one below all panels."""
+    canvas: Any = axes.get_figure()
+    own = axes.get_legend()
+    return canvas.legends[0] if own is None else own
+
+
 def legend(axes: Axes) -> list[str]:
-    """The labels of a panel's legend."""
-    return [text.get_text() for text in axes.get_legend().get_texts()]
+    """The labels of a panel's legend, or of the one below all panels."""
+    return [text.get_text() for text in legend_of(axes).get_texts()]
+
+
+def caption(canvas: Canvas) -> str:
+    """What stands below all panels, on one line."""
+    told = [text for text in canvas.texts if text is not canvas._suptitle]  # type: ignore[attr-defined]
+    return " ".join(text.get_text().replace("\n", " ") for text in told)
 
 
 def medians(axes: Axes) -> dict[str, np.ndarray]:

@@ -23,6 +23,7 @@ from fedatlas.store.atlas import AtlasRun, atlas_runs
 from fedatlas.store.beside import differences
 from fedatlas.store.publishing import Publication, publish
 from fedatlas.store.views import is_thinned, kept_records, thinned
+from figure_factory import caption
 from outside_project import open_project, write_project
 from trace_factory import make_trace
 from workflow_copy import ROOT
@@ -214,8 +215,8 @@ def test_published_curves_are_dashed_and_no_two_look_alike(tmp_path):
     mine = write_atlas(tmp_path / "mine", {"ours": {"mine-a9a": ({}, runs)}})
     other = write_atlas(tmp_path / "other", {"ours": {"ours-a": ({}, runs)}})
     drawn = fedatlas.plot(mine, "gradient_norm", "bytes", against=other).figure
-    assert "solid: ours; dashed, with hollow marks: published" in drawn.get_suptitle()
-    legend = drawn.axes[0].get_legend()
+    assert "Solid: ours; dashed, with hollow marks: published" in caption(drawn)
+    (legend,) = drawn.legends
     looks = []
     for line, text in zip(legend.get_lines(), legend.get_texts(), strict=True):
         published = "(published)" in text.get_text()
@@ -224,7 +225,7 @@ def test_published_curves_are_dashed_and_no_two_look_alike(tmp_path):
         looks.append((line.get_color(), line.get_linestyle(), line.get_marker()))
     assert len(set(looks)) == len(looks) == 26
     alone = fedatlas.plot(mine, "gradient_norm", "bytes").figure
-    assert "published" not in alone.get_suptitle()
+    assert "published" not in caption(alone)
 
 
 # --- an experiment that is like a published one ---

@@ -28,6 +28,7 @@ from fedatlas.schema.studies import BudgetStudy
 from fedatlas.store.netcdf import write_netcdf
 from fedatlas.studies import budgets
 from fedatlas.studies.budgets import budgets_of_runs, noise_drift, tabulate_conditions
+from figure_factory import caption
 
 STUDY = BudgetStudy(samples=12000, dimension=11_172_810, last_horizon=60)
 
@@ -288,7 +289,7 @@ def test_figure_has_a_line_for_every_budget_that_is_spent():
     assert len(delta.lines) == with_delta
     still = {"chen-wang-2025", "chen-wang-2025-one", "wang-basar-2023"}
     assert len(drift.lines) == len(titles) - len(still)
-    assert "none with Ternary messages [39], Online" in canvas.get_suptitle().replace("\n", " ")
+    assert "none with Ternary messages [39], Online" in caption(canvas)
     # No two runs look alike.
     first_cases = np.flatnonzero(of_figure()["first"].to_numpy())
     legend = canvas.legends[0].get_lines()[: len(first_cases)]

@@ -27,7 +27,7 @@ from fedatlas.plan import results
 from fedatlas.schema.claims import Claim
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.runs import Selection
-from figure_factory import TITLES, figure_of, is_drawn, legend, shown
+from figure_factory import TITLES, figure_of, is_drawn, legend, legend_of, shown
 from trace_factory import auroc_trace, linear_trace, make_trace
 
 CONFIG = Path(__file__).parents[1] / "config"
@@ -108,7 +108,7 @@ def crosses(place: Axes, marker: str) -> list[tuple[float, float]]:
     return [tuple(at) for line in found for at in line.tolist()]
 
 
-PAGE, OPTION_I, OPTION_II = ("#0072b2", "o"), ("#d55e00", "o"), ("#d55e00", "s")
+PAGE, OPTION_I, OPTION_II = ("#d55e00", "o"), ("#753400", "o"), ("#753400", "s")
 CASES: dict[str, tuple[Any, Selection, dict[str, Any]]] = {
     "rows by step": (grid(), WHOLE, {"rows": "effective_step_size"}),
     "one row": (grid(), Selection(), {}),
@@ -194,7 +194,7 @@ def test_what_else_varies_has_a_line_of_its_own_in_the_colour_of_its_run():
 
 def test_rows_have_the_step_of_their_points():
     axes = np.array(composed(grid(), rows="effective_step_size").axes).reshape(-1, 3)
-    assert [row[0].get_ylabel().splitlines()[0] for row in axes] == [
+    assert [row[0].get_ylabel().partition(":")[0] for row in axes] == [
         "effective step 0.1",
         "effective step 0.03",
     ]
@@ -286,7 +286,6 @@ def test_where_every_point_of_a_row_lost_seeds_none_is_ringed():
     assert not any(rings(place) for place in upper)
     assert all(rings(place) for place in lower)
     assert [text.get_text() for text in upper[0].texts] == ["every seed was lost"]
-    assert "chosen of a run" not in legend(upper[-1])
 
 
 def test_bounds_of_theorems_are_lines_in_every_panel_of_their_run():
@@ -299,7 +298,7 @@ def test_bounds_of_theorems_are_lines_in_every_panel_of_their_run():
         assert left < 2e-6 and right > 1.0
     assert legend(canvas.axes[2])[3:5] == ["bound of Theorem 4.2: 2e-06", "bound of another: 1"]
     # Of one run it has that run's colour, of two neither's.
-    shared, own = (handle for handle in canvas.axes[2].get_legend().legend_handles[3:5])
+    shared, own = legend_of(canvas.axes[2]).legend_handles[3:5]
     assert to_hex(own.get_color()) == OPTION_I[0]
     assert to_hex(shared.get_color()) not in (PAGE[0], OPTION_I[0])
 
@@ -310,15 +309,14 @@ def test_a_row_for_each_run_tells_its_lines_by_colour():
             grid(), rows="run", hyper_parameter="effective_step_size", bounds={"page": {"T": 1.0}}
         ).axes
     ).reshape(-1, 3)
-    assert page[0].get_ylabel().startswith("FedPAGE\n")
-    assert legend(page[-1]) == [
+    assert page[0].get_ylabel().startswith("FedPAGE:")
+    assert legend(page[-1])[:3] == [
         "local step size 0.0001",
         "local step size 0.01",
         "bound of T: 1",
-        "chosen of a run",
     ]
     assert len({colour for colour, _ in curves(page[0])}) == 2
-    assert legend(scaffold[-1])[0] == "local step size 0.0001, option I"
+    assert "local step size 0.0001, option I" in legend(scaffold[-1])
     assert len({colour for colour, _ in curves(scaffold[0])}) == 4
     for line in curves(page[0]).values():
         np.testing.assert_array_equal(line[:, 0], sorted(STEPS))
@@ -512,7 +510,7 @@ def test_a_line_is_the_mean_of_seeds_and_the_claim_is_drawn_through_its_middle()
     np.testing.assert_allclose(drawn, [(r, square * r**-0.2) for r in SIZES])
     np.testing.assert_allclose(claimed[1], drawn[1])
     np.testing.assert_allclose(claimed[0, 1] / claimed[2, 1], 16**0.5)
-    assert legend(axes) == ["slope −0.20\n(−0.20 to −0.20)", "claimed: slope −0.50"]
+    assert legend(axes) == ["slope −0.20 (−0.20 to −0.20)", "claimed: slope −0.50"]
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
 
 
@@ -534,7 +532,7 @@ def test_what_is_level_looks_level():
     (axes,) = sloping(errors("q1", -0.001), of_rounds("q1")).axes
     low, high = np.log10(axes.get_ylim())
     assert high - low >= 0.5
-    assert legend(axes)[0] == "slope 0.00\n(0.00 to 0.00)"
+    assert legend(axes)[0] == "slope 0.00 (0.00 to 0.00)"
 
 
 def test_times_of_two_methods_are_two_lines_without_a_claimed_one():
@@ -553,15 +551,15 @@ def test_times_of_two_methods_are_two_lines_without_a_claimed_one():
     test = {"kind": "scaling", "series": one, "compare_with": other}
     (axes,) = sloping(traces, claim("times", test)).axes
     assert legend(axes) == [
-        "slope −1.00\n(−1.00 to −1.00)",
-        "compared with: slope −0.50\n(−0.50 to −0.50)",
+        "slope −1.00 (−1.00 to −1.00)",
+        "compared with: slope −0.50 (−0.50 to −0.50)",
     ]
     assert axes.get_xlabel() == "parties"
 
 
 def test_each_claim_has_a_panel():
     canvas = sloping(errors("q1", -0.2), of_rounds("q1"), of_rounds("q1"), of_rounds("q1"))
-    assert [axes.get_visible() for axes in canvas.axes] == [True, True, True, False]
+    assert [axes.axison for axes in canvas.axes] == [True, True, True, False]
 
 
 def test_a_figure_depends_on_the_claims_that_it_draws_and_on_their_judges():

@@ -59,12 +59,12 @@ def test_a_column_holds_panels_and_legend_and_leaves_notes_to_the_caption(tmp_pa
     drawn.save(tmp_path / "curves.png")
     (legend,) = canvas.legends
     assert 0 <= legend.get_window_extent().x0 < legend.get_window_extent().x1 <= canvas.bbox.width
-    assert canvas.get_figwidth() == 3.5 and not canvas.get_suptitle()
+    assert canvas.get_figwidth() == 3.5 and not canvas.texts
     for place in canvas.axes:
         assert place.get_window_extent().height > canvas.dpi  # inches
-    assert drawn.note.startswith("lines: median, bands: range of 3 seeds; wider lines")
+    assert drawn.note.startswith("lines: median, bars: range of 3 seeds; wider lines")
     lines = [line for line in canvas.axes[0].lines if not line.get_label().startswith("_")]
-    assert len({line.get_color() for line in lines}) == 12
+    assert len({(line.get_color(), line.get_marker()) for line in lines}) == len(lines) == 6
 
 
 def test_a_pdf_has_its_fonts_and_no_date(atlas, tmp_path):
@@ -81,7 +81,7 @@ def test_a_style_says_how_wide_figures_are(atlas, tmp_path):
     (tmp_path / "mine.mplstyle").write_text("figure.figsize: 7, 3\nfont.size: 11\n")
     drawn = fedatlas.plot(atlas, **asked, style=tmp_path / "mine.mplstyle").figure
     assert [*drawn.get_size_inches()] == [7, 3] and drawn.axes[0].xaxis.label.get_size() == 11
-    assert fedatlas.plot(atlas, **asked).figure.get_figwidth() == 5.5
+    assert fedatlas.plot(atlas, **asked).figure.get_figwidth() == 9.4
     with pytest.raises(FedatlasError, match=r"f\.doc: must end in \.png, \.svg, \.pdf or \.tex"):
         fedatlas.plot(atlas, **asked).save(tmp_path / "f.doc")
     with pytest.raises(FedatlasError, match="style: 'colum' is no file of matplotlib's"):

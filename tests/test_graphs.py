@@ -30,6 +30,7 @@ from fedatlas.schema.graphs import (
     weight_matrix,
 )
 from fedatlas.schema.models import validated
+from figure_factory import caption
 
 # Two graphs that are neither strongly connected nor balanced and share two of their roots.
 STATES = {(0, 1): 1, (1, 2): 1, (2, 0): 1, (0, 3): 0.5, (2, 3): 0.5, (1, 4): 0.5, (3, 4): 0.5}
@@ -475,8 +476,8 @@ def test_undirected_graphs_are_plain_lines():
     arrows = arrows_of(canvas.axes[0])
     assert len(arrows) == 15
     assert {type(arrow.get_arrowstyle()).__name__ for arrow in arrows} == {"Curve"}
-    assert canvas.get_suptitle().endswith("sender to receiver, plain lines both ways")
-    assert not of_case("pair").get_suptitle().endswith("both ways")
+    assert caption(canvas).endswith("sender to receiver, plain lines both ways.")
+    assert not caption(of_case("pair")).endswith("both ways.")
 
 
 def test_roots_are_marked():

@@ -80,7 +80,9 @@ def test_a_projects_theorem_is_tabulated_and_drawn(plan, tmp_path):
     titles = {run: declared.title or run for run, declared in experiment.runs.items()}
     drawn = [Row(**each) for each in rows]
     canvas = compose_theory("title", titles, traces, drawn)
-    assert "Gradient descent, strongly convex, as printed" in legend(canvas.axes[1])
+    assert "Gradient descent, strongly convex, as printed" in " ".join(
+        legend(canvas.axes[1])
+    ).replace("\n", " ")
     is_drawn([tmp_path / "theory.png"], compose_theory, "A title", titles, traces, drawn)
 
 

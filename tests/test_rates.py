@@ -15,7 +15,7 @@ from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.figures import Figure
 from fedatlas.schema.models import validated
 from fedatlas.schema.rates import evaluate, formula_names
-from figure_factory import TITLES, composed, figure_of, is_drawn, legend
+from figure_factory import TITLES, caption, composed, figure_of, is_drawn, legend
 from trace_factory import make_trace
 from workflow_copy import EXPERIMENT
 
@@ -159,7 +159,7 @@ def test_a_rate_goes_through_its_curve_and_along_every_cost():
     np.testing.assert_allclose(exact[:, 1], 1 / (1 + exact[:, 0]))
     np.testing.assert_allclose(lines(sent, 2)[1], exact * [1000, 1])
     assert legend(sent) == [TITLES["page"], "O(1/r)", "exact", TITLES["avg"]]
-    assert canvas.get_suptitle().endswith("go through their curve at its middle record")
+    assert caption(canvas).endswith("go through their curve at its middle record.")
 
 
 def test_it_knows_the_start_and_the_hyper_parameters():
@@ -167,7 +167,7 @@ def test_it_knows_the_start_and_the_hyper_parameters():
     canvas = composed(TRACES, figure_of(rates=rates, costs=["round"]))
     ((x, y),) = (found.T for found in lines(canvas.axes[0], 1))
     np.testing.assert_allclose(y, 0.99**x)
-    assert "factor" not in canvas.get_suptitle()
+    assert "factor" not in caption(canvas)
     for name, told in (("name", "'name' is 'x', which is no number"), ("gama", "names 'gama'")):
         figure = figure_of(rates={"avg": {"T": f"{name} / round"}})
         with pytest.raises(FedatlasError, match=rf"figure\.rates\.avg\.T: .*{told}"):

@@ -18,7 +18,9 @@ from fedatlas.algorithms import build_algorithm
 from fedatlas.evaluation.comparison import CONFIDENCE
 from fedatlas.evaluation.levels import mean_interval
 from fedatlas.evaluation.tables import parse_rows, read_attacks, row_parser, to_csv
-from fedatlas.figures.style import DASHED, draw, entry, new_canvas, put_title
+from fedatlas.figures.colours import METHODS as COLOURS
+from fedatlas.figures.colours import PALETTE
+from fedatlas.figures.style import DASHED, draw, entry, finish, new_panels
 from fedatlas.files import write_text
 from fedatlas.markdown import table
 from fedatlas.plan.build import build_plan
@@ -38,13 +40,13 @@ STORED, PAGE = ROOT / "docs/equal-privacy.csv", ROOT / "docs/equal-privacy.md"
 #: Between each two of these lines the page has a table.
 MARKS = ("<!-- made by python -m making.equal_privacy: {} -->", "<!-- to here -->")
 EPSILONS, DELTA = (1, 2, 4, 8), 1e-5
-#: Run without its ε → what it is called, what it protects, and its colour.
+#: Run without its ε → what it is called, what it protects, and its method.
 METHODS = {
-    "gaussian": ("Gaussian gradients [36]", "one sample", "#D55E00"),
-    "local-sgd": ("DP local SGD", "one sample", "#009E73"),
-    "binomial": ("Binomial gradients [40]", "one sample", "#CC79A7"),
-    "dp-gt": ("DP-GT, provable form", "one sample", "#0072B2"),
-    "dp-fedavg": ("DP-FedAvg", "one client", "#E69F00"),
+    "gaussian": ("Gaussian gradients [36]", "one sample", "gaussian_gradient_descent"),
+    "local-sgd": ("DP local SGD", "one sample", "dp_local_sgd"),
+    "binomial": ("Binomial gradients [40]", "one sample", "binomial_gradient_descent"),
+    "dp-gt": ("DP-GT, provable form", "one sample", "dp_gradient_tracking"),
+    "dp-fedavg": ("DP-FedAvg", "one client", "dp_fedavg"),
 }
 #: Unit → the experiments that train and that attack.
 EXPERIMENTS = {
@@ -240,14 +242,15 @@ def spent(scale: float, moved: np.ndarray) -> float:
 
 def compose(title: str, rows: Sequence[Row]) -> Any:
     """Above accuracy by ε, for one sample and for one client; below attacks by what is claimed."""
-    canvas = new_canvas(7.0, 5.6)
-    places = canvas.subplots(2, 2, sharex=True)
+    canvas, panels = new_panels(4, 2.5, columns=2, sharex=True)
+    places = np.reshape(np.array(panels), (2, 2))
     for column, unit in enumerate(EXPERIMENTS):
         above, below = places[:, column]
         control = next(row for row in rows if row.unit == unit and row.run == NOT_PRIVATE)
         above.axhline(control.mean, color="k", lw=1, ls=":")
         below.plot([0.9, 9], [0.9, 9], color="0.6", lw=0.8)
-        for method, (_, protects, colour) in METHODS.items():
+        for method, (_, protects, algorithm) in METHODS.items():
+            colour = PALETTE[COLOURS[algorithm]]
             own = [row for row in rows if row.run == method and protects == unit]
             if not own:
                 continue
@@ -259,7 +262,7 @@ def compose(title: str, rows: Sequence[Row]) -> Any:
             below.plot(at, [row.within for row in own], **look)
             below.plot(at, [row.attacked for row in own], "x--", ms=4, lw=0.8, color=colour)
         above.set(ylim=(0, 1))
-        above.set_title(f"{unit} is protected", fontsize=10)
+        above.set_title(f"{unit} is protected")
         above.set_ylabel("test accuracy" if column == 0 else "")
         below.set(xscale="log", yscale="log", ylim=(0.15, 9), xlabel="ε claimed, δ = 10⁻⁵")
         below.set_ylabel("ε that the attack shows" if column == 0 else "")
@@ -268,16 +271,21 @@ def compose(title: str, rows: Sequence[Row]) -> Any:
         below.minorticks_off()
     handles = [
         *(
-            entry(name, color=colour, marker="o", ms=3, ls=_LINES.get(method, "-"))
-            for method, (name, _, colour) in METHODS.items()
+            entry(
+                name,
+                color=PALETTE[COLOURS[algorithm]],
+                marker="o",
+                ms=3,
+                ls=_LINES.get(method, "-"),
+            )
+            for method, (name, _, algorithm) in METHODS.items()
         ),
         entry("without privacy", color="k", ls=":", lw=1),
         entry("ε claimed", color="0.6", lw=0.8),
         entry("attack, by the accountant", color="0.3", marker="o", ms=3),
         entry("attack alone", color="0.3", marker="x", ls="--", ms=4, lw=0.8),
     ]
-    canvas.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
-    put_title(canvas, title, "")
+    finish(canvas, title, "", handles)
     return canvas
 
 

@@ -14,7 +14,8 @@ import numpy as np
 from fedatlas.data.catalogue import load_catalogue
 from fedatlas.evaluation.levels import column as cost_column
 from fedatlas.evaluation.levels import drawn_values
-from fedatlas.figures.style import DASHED, STYLE, colours, draw, entry, legend_below, new_canvas
+from fedatlas.figures.colours import looks
+from fedatlas.figures.style import DASHED, draw, entry, finish, new_panels
 from fedatlas.files import write_text
 from fedatlas.markdown import table, text
 from fedatlas.store.atlas import AtlasRun, atlas_runs, open_atlas
@@ -121,8 +122,7 @@ def rows_of(columns: Sequence[Column], found: Sequence[dict[str, Tried]]) -> Ite
 
 def compose(title: str, server: Sequence[Column], wells: Column) -> "Canvas":
     """Curves around a server, what they are over the bound by κ, and wells' gradients."""
-    canvas = new_canvas(8.6, 4.0)
-    left, middle, right = canvas.subplots(1, 3)
+    canvas, (left, middle, right) = new_panels(3, 3.0)
     shown = {
         "gd": "gradient descent",
         "heavy-ball": "FedAvgM, K = 1 (heavy ball)",
@@ -130,11 +130,12 @@ def compose(title: str, server: Sequence[Column], wells: Column) -> "Canvas":
         "page": "PAGE",
         "scaffold": "SCAFFOLD",
         "fedavg": "FedAvg, K = 5",
-        "": "no method gets into the grey",
         "fedpage": "FedPAGE, K = 5",
     }
-    colour_of = colours(shown.values())  # the seventh is black
-    by_column = [best_of(column) for column in server]
+    by_column, of_wells = [best_of(column) for column in server], best_of(wells)
+    tried = of_wells | by_column[-1]
+    methods = {label: tried[name].run.trace.attrs["algorithm"] for name, label in shown.items()}
+    colour_of = {label: look.colour for label, look in looks(methods).items()}
     data = load_catalogue(ROOT / "config/datasets.yaml")
     chain = data[server[-1].experiment.replace("server", "chain")].chain
     exchanges = np.arange(1, 64)
@@ -156,20 +157,17 @@ def compose(title: str, server: Sequence[Column], wells: Column) -> "Canvas":
     middle.annotate("√κ", (300, 12), color="0.4")
     middle.set(xscale="log", yscale="log", xlabel="κ", ylabel="exchanges over the bound")
     middle.set_title("Chain, to 10⁻³")
-    of_wells = best_of(wells)
     for name in ("gd", "page", "scaffold", "fedavg", "fedpage"):
         _draw_run(right, of_wells[name], wells, colour_of[shown[name]])
     right.fill_between([1, wells.least], 1e-9, wells.target, color="0.88", lw=0)
     right.plot([1, wells.least, wells.least], [wells.target, wells.target, 1e-9], color="k", lw=1.5)
     right.set(xscale="log", yscale="log", xlim=(10, 20000), ylim=(wells.target / 10, 0.3))
     right.set(xlabel="gradients of clients", ylabel="‖∇f‖", title=f"Wells, {wells.heading}")
-    for place in (left, middle, right):
-        place.title.set_fontsize(STYLE["font.size"])
     handles = [
         entry(label, color=colour_of[label], ls=_dashes(name)) for name, label in shown.items()
     ]
-    legend_below(canvas, handles, 4)
-    canvas.suptitle(title, fontsize=STYLE["figure.titlesize"])
+    handles.append(entry("no method gets into the grey", color="k"))
+    finish(canvas, title, "", handles)
     return canvas
 
 

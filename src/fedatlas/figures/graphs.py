@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from fedatlas.federations.vertical.secure_sum import AggregationTree, two_trees
-from fedatlas.figures.style import draw, entry, legend_below, new_canvas, put_title
+from fedatlas.figures.style import WIDEST, draw, entry, finish, new_canvas
 from fedatlas.schema.graphs import Graphs, roots, weight_matrix
 
 if TYPE_CHECKING:
@@ -27,14 +27,14 @@ _NODE = 9.0  # radius
 _MARGIN = 4.0  # around nodes
 _ROOM = 42.0  # length of the circle for each agent
 _SMALLEST = 78.0  # radius of the circle
-_RADIUS_PER_WEIGHT = 5.0  # makes room for written weights
+_RADIUS_PER_WEIGHT = 7.0  # makes room for written weights
 _BEND = 0.15  # of a chord, to the right
 _FEW = 8  # agents on a circle whose chords pass no other agent closely
 _LABELLED = 12  # most edges of a graph whose weights can be read
 _CROWDED = 50  # with more edges arrows are thinner
 _AT = 0.27  # of the way from the sender, where a weight stands: arrows cross further on
 _MESSAGE, _KEPT = "#0072B2", "#999999"  # of trees; distinct with any colour vision
-_NODE_RADIUS, _LEAF_ROOM = 8.5, 21.0  # of a tree's node; width for each leaf
+_NODE_RADIUS, _LEAF_ROOM = 8.5, 19.9  # of a tree's node; width for each leaf
 
 
 class _Arrow(NamedTuple):
@@ -56,19 +56,21 @@ class _Arrow(NamedTuple):
 
 
 def compose_graphs(title: str, graphs: Mapping[str, np.ndarray]) -> Canvas:
-    """Graphs side by side, agents on a circle.
+    """Graphs side by side, or below each other, agents on a circle.
 
     graphs: weights (n, n) of "states" and, if there are any, of "trackers"; [i, j] > 0 if and only
     if i receives from j.
     """
     nodes = _nodes(graphs)
     width, height = (np.ptp(nodes, axis=0) + 2 * (_NODE + _MARGIN)) / 72
-    canvas = new_canvas(max((width + 0.5) * len(graphs), 5.5), height + 1.5)
+    across = len(graphs) if (width + 0.5) * len(graphs) <= WIDEST else 1
+    down = len(graphs) // across
+    canvas = new_canvas(max((width + 0.5) * across, 5.5), (height + 0.5) * down + 0.4)
     canvas.set_layout_engine("constrained", h_pad=0.08, w_pad=0.12)
     # Trackers gather where states spread from, so their roots are those of the reversed graph.
     own = {name: set(roots(w.T if name == "trackers" else w)) for name, w in graphs.items()}
     everywhere = set.intersection(*own.values())
-    (axes,) = canvas.subplots(1, len(graphs), squeeze=False)
+    axes = canvas.subplots(down, across, squeeze=False).ravel()
     shown: set[str] = set()
     plain = False
     for place, (name, weights) in zip(axes, graphs.items(), strict=True):
@@ -85,7 +87,7 @@ def compose_graphs(title: str, graphs: Mapping[str, np.ndarray]) -> Canvas:
         if written:
             for arrow in arrows:
                 x, y = arrow.label_place
-                place.text(x, y, f"{arrow.weight:.3g}", fontsize=7.5, bbox=_BOX, **_CENTRED)
+                place.text(x, y, f"{arrow.weight:.3g}", fontsize=8, bbox=_BOX, **_CENTRED)
         _draw_agents(place, nodes, colours)
         place.set_title(f"{name}: {_WHOSE[name]}\n{about}", fontsize=9)
     names = {
@@ -95,9 +97,8 @@ def compose_graphs(title: str, graphs: Mapping[str, np.ndarray]) -> Canvas:
     }
     look: Any = {"ls": "", "marker": "o", "ms": 9, "mec": "black", "mew": 0.8}
     handles = [entry(name, mfc=colour, **look) for colour, name in names.items() if colour in shown]
-    legend_below(canvas, handles, columns=3)
     note = "arrows lead from sender to receiver"
-    put_title(canvas, title, f"{note}, plain lines both ways" if plain else note)
+    finish(canvas, title, f"{note}, plain lines both ways" if plain else note, handles)
     return canvas
 
 
@@ -126,7 +127,7 @@ def _draw_agents(place: Axes, nodes: np.ndarray, colours: list[str]) -> None:
     place.scatter(x, y, s=(2 * _NODE) ** 2, c=colours, edgecolors="black", lw=0.8, zorder=3)
     for agent, colour in enumerate(colours):
         ink = "white" if colour == _ROOT else "black"
-        place.text(x[agent], y[agent], str(agent), color=ink, fontsize=8, **_CENTRED, zorder=4)
+        place.text(x[agent], y[agent], str(agent), color=ink, fontsize=8.5, **_CENTRED, zorder=4)
     around = _NODE + _MARGIN
     place.set(
         xlim=(x.min() - around, x.max() + around),
@@ -198,11 +199,13 @@ class _Node(NamedTuple):
 
 
 def compose_trees(trees: Sequence[AggregationTree], titles: Sequence[str]) -> Canvas:
-    """Trees side by side, parties below and the root on top."""
-    width = sum(max(tree.parties, 6) * _LEAF_ROOM / 72 + 0.5 for tree in trees)
-    height = 1.3 + 0.75 * max(tree.depth for tree in trees)
-    canvas = new_canvas(max(width, 6.5), height)
-    (axes,) = canvas.subplots(1, len(trees), squeeze=False)
+    """Trees side by side, or below each other, with the root on top."""
+    width = max(max(tree.parties, 6) * _LEAF_ROOM / 72 + 0.5 for tree in trees)
+    height = 0.4 + 0.75 * max(tree.depth for tree in trees)
+    across = len(trees) if width * len(trees) <= WIDEST else 1
+    down = len(trees) // across
+    canvas = new_canvas(max(width * across, 6.5), height * down + 0.3)
+    axes = canvas.subplots(down, across, squeeze=False).ravel()
     for place, tree, title in zip(axes, trees, titles, strict=True):
         _draw_tree(place, tree)
         place.set_title(title, fontsize=9)
@@ -210,7 +213,7 @@ def compose_trees(trees: Sequence[AggregationTree], titles: Sequence[str]) -> Ca
         entry("a message", color=_MESSAGE),
         entry("a party's own sum so far, not sent", color=_KEPT, ls=":"),
     ]
-    legend_below(canvas, handles, columns=2)
+    finish(canvas, "", "", handles)
     return canvas
 
 
@@ -241,7 +244,7 @@ def _draw_tree(place: Axes, tree: AggregationTree) -> None:
             node[:2],
             ha="center",
             va="center",
-            fontsize=8,
+            fontsize=8.5,
             bbox={"boxstyle": shape, "fc": "white", "ec": "black", "lw": 0.8},
             zorder=3,
         )

@@ -45,10 +45,11 @@ def write_pgfplots(canvas: Canvas, path: Path) -> None:
     widest = letters_within(min(canvas.get_figwidth(), _WIDEST) - _LABEL, _POINTS)
     widest = widest if is_narrow(canvas) else widest // 2
     places = [place for place in canvas.axes if any(_is_curve(line) for line in place.lines)]
+    seen: dict[str, str] = {}
     lines = [
         line
         for place in places
-        for line in _panel(place, columns, numbers.name, widest if place is places[-1] else 0)
+        for line in _panel(place, columns, numbers.name, widest * (place is places[-1]), seen)
     ]
     size = places[0].get_gridspec() if places else None
     across = size.ncols if size else 1
@@ -73,10 +74,13 @@ def _is_curve(line: Any) -> bool:
     return not str(line.get_label()).startswith("_")
 
 
-def _panel(place: Axes, columns: dict[str, Any], file: str, widest: int) -> Iterator[str]:
+def _panel(
+    place: Axes, columns: dict[str, Any], file: str, widest: int, seen: dict[str, str]
+) -> Iterator[str]:
     """A panel's curves, those that are drawn last on top.
 
     widest: letters in a line of the legend, which the last panel hands over; 0 for others.
+    seen: label → the look of curves so far.
     """
     import pandas as pd
     from matplotlib.colors import to_hex
@@ -106,8 +110,19 @@ def _panel(place: Axes, columns: dict[str, Any], file: str, widest: int) -> Iter
             ends = f"fill between[of=low{at} and high{at}]"
             yield rf"\addplot[curve{at}, opacity=0.15, forget plot] {ends};"
         dashes = ", dashed" if line.get_linestyle() != "-" else ""
-        yield rf"\addplot[curve{at}, thick{dashes}] table[x=x{at}, y=y{at}] {{{file}}};"
+        look = f"curve{at}, thick{dashes}"
+        yield rf"\addplot[{look}] table[x=x{at}, y=y{at}] {{{file}}};"
         if widest:
-            entry = r" \\ ".join(map(text, textwrap.wrap(label, widest)))
-            yield rf"\addlegendentry{{{entry}}}"
+            seen.pop(label, None)
+            yield _entry(label, widest)
+        else:
+            seen[label] = look
         band = {}
+    for label, look in seen.items() if widest else ():
+        yield rf"\addlegendimage{{{look}}}"
+        yield _entry(label, widest)
+
+
+def _entry(label: str, widest: int) -> str:
+    told = r" \\ ".join(map(text, textwrap.wrap(label, widest)))
+    return rf"\addlegendentry{{{told}}}"

@@ -21,14 +21,13 @@ from fedatlas.evaluation.tables import (
     read_budgets,
     read_recovery,
 )
+from fedatlas.figures.colours import colours, looks
 from fedatlas.figures.style import (
     DASHED,
-    colours,
     draw,
     entry,
-    legend_below,
-    new_canvas,
-    put_title,
+    finish,
+    new_panels,
     tick_plainly,
 )
 
@@ -53,7 +52,9 @@ _Corner: TypeAlias = Literal["upper right", "lower left"]  # of a legend
 _SNAPSHOTS = "snapshots of which all shares are seen"
 
 
-def compose_budgets(title: str, run_titles: Mapping[str, str], budgets: xr.Dataset) -> Canvas:
+def compose_budgets(
+    title: str, run_titles: Mapping[str, str], budgets: xr.Dataset, methods: Mapping[str, str] = {}
+) -> Canvas:
     """A panel by iteration; one by horizon, for δ and for drift where a run has any.
 
     The last panel shows the noise that gathers in the agents' mean, whatever the gradients.
@@ -64,10 +65,9 @@ def compose_budgets(title: str, run_titles: Mapping[str, str], budgets: xr.Datas
         for panel in _PANELS
         if panel[0] not in _OPTIONAL or bool((budgets[panel[0]].fillna(0) > 0).any())
     ]
-    canvas = new_canvas(3.6 * len(panels), 4.8)
-    (places,) = canvas.subplots(1, len(panels), squeeze=False)
+    canvas, places = new_panels(len(panels), 3.0)
     titles = {run: run_titles[run] for run in dict.fromkeys(budgets["run"].values.tolist())}
-    looks = _looks(titles)
+    drawn = _looks(titles, methods)
     cases = [budgets.isel(case=number) for number in range(budgets.sizes["case"])]
     for place, (variable, axis, xlabel, ylabel) in zip(places, panels, strict=True):
         for case in cases:
@@ -76,24 +76,25 @@ def compose_budgets(title: str, run_titles: Mapping[str, str], budgets: xr.Datas
                 continue
             if variable == "drift" and not case["first"]:  # the same by all accountings
                 continue
-            look = looks[titles[str(case["run"].item())]]
+            look = drawn[titles[str(case["run"].item())]]
             if not case["first"]:
                 look = {"color": look["color"], **_OTHER}
             place.plot(case[axis].to_numpy(), spent, **look)
         place.set(xlabel=xlabel, ylabel=ylabel, yscale="log")
     places[1].set_xscale("log")
-    handles = [entry(name, color=look["color"], ls=look["ls"]) for name, look in looks.items()]
+    handles = [entry(name, color=look["color"], ls=look["ls"]) for name, look in drawn.items()]
     handles.append(entry("first accounting", color="grey"))
     if not budgets["first"].all():
         handles.append(entry("other accountings", color="grey", **_OTHER))
-    legend_below(canvas, handles, columns=4)
-    put_title(canvas, title, _budgets_note(budgets, cases, titles))
+    finish(canvas, title, _budgets_note(budgets, cases, titles), handles)
     return canvas
 
 
-def draw_budgets(title: str, runs: dict[str, str], budgets: Path, output: list[Path]) -> None:
-    """Draw privacy budgets by iteration and by horizon. runs: with titles."""
-    draw(output, compose_budgets, title, runs, read_budgets(budgets))
+def draw_budgets(
+    title: str, runs: dict[str, str], methods: dict[str, str], budgets: Path, output: list[Path]
+) -> None:
+    """Draw privacy budgets by iteration and by horizon. runs: with titles. methods: of runs."""
+    draw(output, compose_budgets, title, runs, read_budgets(budgets), methods)
 
 
 def _budgets_note(
@@ -121,17 +122,17 @@ def _budgets_note(
     return f"{note}; none with {', '.join(dict.fromkeys(still))}" if still else note
 
 
-def _looks(titles: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+def _looks(titles: Mapping[str, str], methods: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """Title → look of its lines, dashed if another title has the colour."""
-    colour_of = colours(titles)
-    looks: dict[str, dict[str, Any]] = {}
+    look_of = looks({title: methods.get(run, run) for run, title in titles.items()})
+    found: dict[str, dict[str, Any]] = {}
     for place, title in enumerate(titles.values()):
-        taken = any(look["color"] == colour_of[title] for look in looks.values())
+        taken = any(look["color"] == look_of[title].colour for look in found.values())
         # Thin lines lie on wide ones, so that coinciding lines are both seen.
         width, order = (3.0, 2.0) if place % 2 == 0 else (1.3, 2.5)
-        look = {"color": colour_of[title], "ls": DASHED if taken else "-"}
-        looks.setdefault(title, look | {"lw": width, "zorder": order})
-    return looks
+        look = {"color": look_of[title].colour, "ls": DASHED if taken else "-"}
+        found.setdefault(title, look | {"lw": width, "zorder": order})
+    return found
 
 
 def compose_recovery(title: str, rows: Sequence[RecoveryRow]) -> Canvas:
@@ -140,8 +141,7 @@ def compose_recovery(title: str, rows: Sequence[RecoveryRow]) -> Canvas:
     Errors are relative, on logarithmic axes; 1 is what answers of zeros, or of the mean, give.
     """
     labels = [row for row in rows if row.sees == LATE]
-    canvas = new_canvas(9.5, 7.0 if labels else 6.8)
-    (unmasked, sums), (masked, last) = canvas.subplots(2, 2)
+    canvas, (unmasked, sums, masked, last) = new_panels(4, 3.3, columns=2)
     _by_features(unmasked, _chosen(rows, SHARES, KNOWN))
     _by_masks(sums, _chosen(rows, SUMS, KNOWN, UNKNOWN))
     _by_masks(masked, _without_equal(_chosen(rows, MASKED, KNOWN)), "upper right")
@@ -160,7 +160,7 @@ def compose_recovery(title: str, rows: Sequence[RecoveryRow]) -> Canvas:
     for place in (unmasked, sums, masked):
         place.set(xlabel=_SNAPSHOTS, ylabel="error of the Gram matrix")
     masked.set_ylim(bottom=min(0.1, masked.get_ylim()[0]), top=max(4.0, masked.get_ylim()[1]))
-    put_title(canvas, title, "errors are relative; 1: no better than answers of zeros, or the mean")
+    finish(canvas, title, "errors are relative; 1: no better than answers of zeros, or the mean")
     return canvas
 
 
@@ -246,4 +246,4 @@ def _finish(place: Axes, corner: _Corner, columns: int = 1) -> None:
     if place.get_xlim()[1] < 1000:
         place.set_xticks(ticks := [1, 2, 4, 8, 16, 32, 64])
         tick_plainly(place.xaxis, ticks)
-    place.legend(fontsize=7, frameon=False, loc=corner, ncols=columns)
+    place.legend(fontsize=8.5, frameon=False, loc=corner, ncols=columns)

@@ -16,12 +16,11 @@ from fedatlas.evaluation.profiles import (
     runtime_profile,
     typical,
 )
+from fedatlas.figures.colours import looks
 from fedatlas.figures.style import (
-    colours,
     entry,
-    legend_below,
-    new_canvas,
-    put_title,
+    finish,
+    new_panels,
     tick_plainly,
 )
 from fedatlas.schema.quantities import axis
@@ -30,10 +29,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
-_WIDTH, _HEIGHT = 2.7, 2.3  # of a panel, inches
+_HEIGHT = 2.3  # of a panel, inches
 _POINTS = 400  # of a line
 _DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
-_ENTRIES_PER_ROW = 4
 
 
 class Currency(NamedTuple):
@@ -51,15 +49,15 @@ def compose(title: str, note: str, titles: Mapping[str, str], rows: Sequence[Cur
     titles: method → what it is called.
     """
     some = any(len(row.tries) > 1 for row in rows)
-    canvas = new_canvas(_WIDTH * (3 + some), 0.9 + _HEIGHT * len(rows) + 0.2 * len(titles) / 4)
-    axes = canvas.subplots(len(rows), 3 + some, squeeze=False)
-    colour_of = colours(titles.values())
-    looks = {  # dashes show what lies below, as methods may coincide
-        method: {"color": colour_of[name], "ls": _DASHES[place % len(_DASHES)], "lw": 1.4}
+    canvas, panels = new_panels(len(rows) * (3 + some), _HEIGHT, 3 + some)
+    axes = np.reshape(np.array(panels), (len(rows), 3 + some))
+    look_of = looks({name: method for method, name in titles.items()})
+    drawn = {  # dashes show what lies below, as methods may coincide
+        method: {"color": look_of[name].colour, "ls": _DASHES[place % len(_DASHES)], "lw": 1.4}
         for place, (method, name) in enumerate(titles.items())
     }
     for places, row in zip(axes, rows, strict=True):
-        own = [looks[method] for method in row.costs.methods]
+        own = [drawn[method] for method in row.costs.methods]
         label = axis(row.cost).label
         spent, cheapest = row.costs.spent, row.costs.unit[:, None, None]
         _steps(places[0], spent, own, label)
@@ -77,10 +75,9 @@ def compose(title: str, note: str, titles: Mapping[str, str], rows: Sequence[Cur
     for place, told in zip(
         axes[0], ("runtime profile", "data profile", "performance profile", "tuning"), strict=False
     ):
-        place.set_title(told, fontsize=9)
-    handles = [entry(name, **looks[method]) for method, name in titles.items()]
-    legend_below(canvas, handles, min(len(handles), _ENTRIES_PER_ROW))
-    put_title(canvas, title, note)
+        place.set_title(told)
+    handles = [entry(name, **drawn[method]) for method, name in titles.items()]
+    finish(canvas, title, note, handles)
     return canvas
 
 

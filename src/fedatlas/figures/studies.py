@@ -9,21 +9,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedatlas.evaluation.tables import StationaryPoint, Surface, read_surface
+from fedatlas.figures.colours import colours
 from fedatlas.figures.style import (
     DASHED,
-    colours,
     draw,
     entry,
-    legend_below,
-    new_canvas,
-    put_title,
+    finish,
+    new_panels,
     tick_plainly,
 )
 from fedatlas.studies.validation import Pair, read_pairs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.colors import PowerNorm
     from matplotlib.figure import Figure as Canvas
     from matplotlib.lines import Line2D
 
@@ -33,8 +31,6 @@ _COLOUR_MAP = "viridis"
 _POWER = 1 / 3
 _LEVELS = 25  # of contours
 _TICKS = 7  # of the colour bar
-_RELIEF = 121  # most grid lines of the relief along an axis
-_VIEW = {"elev": 62, "azim": -72}  # degrees
 # Degenerate points are small, as they may fill a curve. Orange stands out on all of viridis.
 _MARKS: dict[str, dict[str, Any]] = {
     "minimum": {"marker": "o", "ms": 8, "mew": 0.7},
@@ -48,20 +44,18 @@ _FORMS = {False: "asynchronous", True: "synchronous"}
 
 
 def compose_landscape(title: str, surface: Surface) -> Canvas:
-    """A loss surface with its stationary points: a relief on the left, contours on the right.
+    """Contours of a loss surface with its stationary points.
 
     Colours follow the cube root of the height above the lowest value, as a surface that is high at
     the rim is flat where it matters.
     """
     from matplotlib.colors import PowerNorm
 
-    canvas = new_canvas(9.5, 4.9)
+    canvas, (contours,) = new_panels(1, 4.4)
     values = np.array(surface.values)
     lowest = surface.lowest
     highest = max(float(values.max()), lowest + 1e-12)  # so that a flat surface has levels
     norm = PowerNorm(_POWER, lowest, highest)
-    _draw_relief(canvas, surface, values, norm)
-    contours = canvas.add_subplot(1, 2, 2)
     grid = surface.first, surface.second, values
     levels = lowest + (highest - lowest) * np.linspace(0, 1, _LEVELS) ** (1 / _POWER)
     filled = contours.contourf(*grid, levels=levels, cmap=_COLOUR_MAP, norm=norm)
@@ -79,36 +73,14 @@ def compose_landscape(title: str, surface: Surface) -> Canvas:
     contours.grid(False)
     bar = canvas.colorbar(filled, ax=contours, label=_VALUE)
     bar.set_ticks(ticks := _ticks(lowest, highest), labels=[f"${tick:g}$" for tick in ticks])
-    legend_below(canvas, _legend(surface), columns=2)
-    put_title(canvas, title, "stationary points by the eigenvalues of the Hessian")
+    note = "stationary points by the eigenvalues of the Hessian"
+    finish(canvas, title, note, _legend(surface))
     return canvas
 
 
 def draw_landscape(title: str, landscape: Path, output: list[Path]) -> None:
     """Draw a loss surface with its stationary points."""
     draw(output, compose_landscape, title, read_surface(landscape))
-
-
-def _draw_relief(canvas: Canvas, surface: Surface, values: np.ndarray, norm: PowerNorm) -> None:
-    import matplotlib
-
-    relief: Any = canvas.add_subplot(1, 2, 1, projection="3d", computed_zorder=False)
-    relief.plot_surface(
-        *np.meshgrid(surface.first, surface.second),
-        values,
-        facecolors=matplotlib.colormaps[_COLOUR_MAP](norm(values)),
-        rcount=_RELIEF,
-        ccount=_RELIEF,
-        linewidth=0,
-        antialiased=False,
-        shade=False,  # keep the colours of the bar
-        rasterized=True,  # in place of thousands of polygons
-    )
-    for point in surface.stationary_points:
-        heights = np.full(len(point.points), point.value)
-        relief.plot(*np.transpose(point.points), heights, **_mark(point), zorder=10)
-    relief.view_init(**_VIEW)
-    relief.set(xlabel=_NAMES[0], ylabel=_NAMES[1])
 
 
 def _ticks(lowest: float, highest: float) -> list[float]:
@@ -148,8 +120,7 @@ def compose_validation(title: str, pairs: Sequence[Pair]) -> Canvas:
 
     Processes are solid lines and bars, the simulation dashed lines and points.
     """
-    canvas = new_canvas(10.5, 3.9)
-    by_time, delays, speed_up = canvas.subplots(1, 3)
+    canvas, (by_time, delays, speed_up) = new_panels(3, 3.0)
     colour_of = colours(_FORMS.values())
     most = max(pair.parties for pair in pairs)
     for pair in pairs:
@@ -158,10 +129,10 @@ def compose_validation(title: str, pairs: Sequence[Pair]) -> Canvas:
             by_time.plot(pair.real.seconds, pair.real.objective, color=colour)
             by_time.plot(pair.simulated.seconds, pair.simulated.objective, color=colour, ls=DASHED)
     by_time.set(xlabel="seconds, real or simulated", ylabel="objective f(w)")
-    by_time.set_title(f"{most} parties", fontsize=9)
+    by_time.set_title(f"{most} parties")
     chosen = next(pair for pair in pairs if pair.parties == most and not pair.synchronous)
     _draw_delays(delays, chosen, colour_of["asynchronous"])
-    delays.set_title(f"{most} parties, asynchronous", fontsize=9)
+    delays.set_title(f"{most} parties, asynchronous")
     for synchronous, form in _FORMS.items():
         series = sorted(
             (pair for pair in pairs if pair.synchronous == synchronous),
@@ -188,8 +159,7 @@ def compose_validation(title: str, pairs: Sequence[Pair]) -> Canvas:
         entry("simulated, fitted to them", color="black", ls=DASHED),
         entry("ideal", color="grey", ls=":", lw=1.0),
     ]
-    legend_below(canvas, handles, len(handles))
-    put_title(canvas, title, "")
+    finish(canvas, title, "", handles)
     return canvas
 
 
@@ -210,5 +180,5 @@ def _draw_delays(place: Axes, pair: Pair, colour: str) -> None:
     place.plot(
         np.arange(longest), simulated, color=colour, ls="", marker="s", ms=4, label="simulated"
     )
-    place.legend(fontsize=8, frameon=False)
+    place.legend(frameon=False)
     place.set(xlabel="updates that the reads of a sum lacked", ylabel="share of sums")

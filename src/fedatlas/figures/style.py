@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.levels import above_start, diverged, smallest
 from fedatlas.evaluation.selection import Choice, Traces, choices, seen_test_rows
+from fedatlas.figures.colours import Look, looks
 from fedatlas.files import write_atomically
 from fedatlas.plain_text import printable
 from fedatlas.schema.claims import Claim
@@ -27,21 +28,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure as Canvas
+    from matplotlib.legend import Legend
     from matplotlib.lines import Line2D
 
     from fedatlas.evaluation.levels import Trace
 
-# Okabe and Ito's palette, for any colour vision and print; then Tol's muted colours.
-_COLOURS = [
-    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"),
-    *("#882255", "#999933", "#AAAAAA", "#332288", "#117733", "#CC6677", "#44AA99"),
-    *("#661100", "#DDCC77"),
-]
 DASHED = (0, (4, 1.5))
 STYLE: Any = {
     "font.size": 9,
-    "legend.fontsize": 8,
-    "figure.titlesize": 10,
+    "legend.fontsize": 9,
+    "axes.titlesize": 9.5,
+    "figure.titlesize": 10.5,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -54,9 +51,17 @@ MARKERS = "osD^vP*"
 #: What curves and the bands around them are, before the number of seeds.
 BANDS = "lines: median, bands: range of "
 DOTS_PER_INCH = 150
-_LETTERS_PER_INCH = 13  # in a title of 10 points
+#: Inches of a figure: 900 pixels on the site and in a README, where its smallest letters have 11.
+WIDEST = 9.4
+_LEAST_PANEL, _LEAST_HEIGHT = 2.7, 1.7  # inches of a panel with its labels
+_ROOM_OF_TITLE = 0.35  # inches
+_LETTERS_PER_INCH = 13  # of 10 points
 _NARROW = 4.5  # inches
 _ROOM_OF_LINE = 0.6  # inches of a legend beside its texts
+_CAPTION = 8.5  # points
+_SMALLEST_TITLE = 9.0  # points
+_EDGE = 0.08  # inches around captions and legends
+_LETTERS_BESIDE = 36  # of a line of a legend beside panels
 #: By name, besides files of the user's.
 STYLES = {"column": Path(__file__).with_name("column.mplstyle")}
 # How many times its lowest value a short logarithmic axis reaches, and ticks between powers of ten.
@@ -88,6 +93,17 @@ class Shown:
         """A run's trace at its tuned configuration."""
         return self.traces[run][self.chosen[run].point]
 
+    def looks(self, dashed: Mapping[str, str] | None = None) -> dict[str, Look]:
+        """Title → look of its runs. dashed: run → the one whose look it takes."""
+        dashed = dashed or {}
+        methods: dict[str, str] = {}
+        for run, points in self.traces.items():
+            if run not in dashed:
+                methods.setdefault(self.run_titles[run], method_of(points, self.run_titles[run]))
+        found = looks(methods)
+        partners = {run: self.run_titles[other] for run, other in dashed.items()}
+        return found | {self.run_titles[run]: found[title] for run, title in partners.items()}
+
     def seeds(self, spread: str = "", *, every_point: bool = False) -> str:
         """How many seeds each run has, and whether points were chosen on test rows.
 
@@ -103,30 +119,11 @@ class Shown:
         return f"{spread}{told} seeds{points}"
 
 
-def colours(
-    titles: Iterable[str] | Mapping[str, str], dashed: Mapping[str, str] | None = None
-) -> dict[str, str]:
-    """Title → colour, in the order of titles.
-
-    titles: of runs or groups, by name where some are dashed. dashed: run or group → the one whose
-    colour it takes.
-    """
-    places = _places(titles, dashed or {})
-    return {title: _COLOURS[place % len(_COLOURS)] for title, place in places.items()}
-
-
-def colour_rounds(titles: Mapping[str, str], dashed: Mapping[str, str]) -> dict[str, int]:
-    """Title → how often all colours were used before: what `colours` gives is not distinct."""
-    places = _places(titles, dashed)
-    return {title: place // len(_COLOURS) for title, place in places.items()}
-
-
-def _places(titles: Iterable[str] | Mapping[str, str], dashed: Mapping[str, str]) -> dict[str, int]:
-    """Title → its place in the order of colours."""
-    by_name = titles if isinstance(titles, Mapping) else {title: title for title in titles}
-    own = dict.fromkeys(title for name, title in by_name.items() if name not in dashed)
-    found = {title: place for place, title in enumerate(own)}
-    return found | {by_name[name]: found[by_name[other]] for name, other in dashed.items()}
+def method_of(points: Mapping[str, Trace], title: str) -> str:
+    """The method of a run; the run's title where its traces do not say it."""
+    return next(
+        (str(one.attrs["algorithm"]) for one in points.values() if "algorithm" in one.attrs), title
+    )
 
 
 def row_title(rows: str, trace: Trace, run_title: str) -> str:
@@ -152,10 +149,35 @@ def format_hyper_parameters(values: Mapping[str, Any]) -> str:
 
 
 def new_canvas(width: float, height: float) -> Canvas:
-    """An empty figure; inches, unless a style of the user's says how large figures are."""
+    """An empty figure of so many inches, no wider than pages show.
+
+    A style of the user's that says how large figures are has its way.
+    """
     from matplotlib.figure import Figure as Canvas
 
-    return Canvas(figsize=_asked_size() or (width, height), layout="constrained")
+    size = _asked_size() or (min(width, WIDEST), height)
+    return Canvas(figsize=size, layout="constrained")
+
+
+def new_panels(
+    panels: int, height: float, columns: int = 0, **shared: Any
+) -> tuple[Canvas, Sequence[Axes]]:
+    """A figure of so many panels in rows of about equal length, and its axes.
+
+    height: of a panel, inches. columns: that belong side by side, if they have the room; by default
+    as many as have it. shared: axes, as `Figure.subplots` takes them.
+    """
+    asked = _asked_size()
+    most = max(1, int((asked[0] if asked else WIDEST) / _LEAST_PANEL))
+    rows = -(-panels // min(columns or panels, most))
+    across = columns if 0 < columns <= most else -(-panels // rows)
+    canvas = new_canvas(WIDEST, _ROOM_OF_TITLE + rows * height)
+    if asked:
+        canvas.set_figheight(max(canvas.get_figheight(), rows * min(height, _LEAST_HEIGHT)))
+    places = canvas.subplots(rows, across, squeeze=False, **shared).ravel()
+    for place in places[panels:]:
+        place.set_axis_off()
+    return canvas, places[:panels]
 
 
 def _asked_size() -> Any:
@@ -184,27 +206,14 @@ def letters_within(inches: float, points: float) -> int:
 
 
 def legend_beside(place: Axes, handles: list[Line2D]) -> None:
-    """Put a legend to the right of its axes; of a narrow figure below all, no wider than it."""
-    canvas = place.get_figure(root=True)
-    if canvas is not None and is_narrow(canvas):
-        widest = letters_within(canvas.get_figwidth() - _ROOM_OF_LINE, _points("legend.fontsize"))
-        for one in handles:
-            lines = str(one.get_label()).splitlines()
-            one.set_label("\n".join(textwrap.fill(line, widest) for line in lines))
-        legend_below(canvas, handles, columns=1)
-        return
-    place.legend(
-        handles=handles,
-        loc="center left",
-        bbox_to_anchor=(1.02, 0.5),
-        frameon=False,
-        handlelength=2.8,
-    )
+    """Put a legend to the right of the only panel of its row."""
+    for one in handles:
+        one.set_label(_wrapped(str(one.get_label()), _LETTERS_BESIDE))
+    place.legend(handles=handles, loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
 
 
-def legend_below(canvas: Canvas, handles: list[Line2D], columns: int) -> None:
-    """Put a legend below all axes."""
-    canvas.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False)
+def _wrapped(told: str, widest: int) -> str:
+    return "\n".join(textwrap.fill(line, widest) for line in told.splitlines())
 
 
 def tick_plainly(axis: Axis, values: Iterable[float] = ()) -> None:
@@ -228,21 +237,69 @@ def tick_decades(place: Axes) -> None:
         place.yaxis.set_major_locator(LogLocator(subs=subs, numticks=_MOST_TICKS))
 
 
-def put_title(canvas: Canvas, title: str, note: str) -> None:
-    """Put a title with a note below it, no wider than the canvas.
+def finish(canvas: Canvas, title: str, note: str, handles: Sequence[Line2D] = ()) -> None:
+    """Put a title of one line above all panels, and below them a legend and the note as a caption.
 
-    The note is the canvas's label, too. A narrow one of a paper leaves it to the caption.
+    The note, a line for each thing it says, is the canvas's label, too. A narrow figure of a paper
+    leaves it to the paper's caption. The figure grows by what stands below its panels.
     """
+    width, height, size = *canvas.get_size_inches(), _points("figure.titlesize")
+    if len(title) > letters_within(width, _SMALLEST_TITLE) and " — " in title:
+        title, _, source = title.rpartition(" — ")
+        note = f"{source}\n{note}"
     canvas.set_label(note)
-    size = _points("figure.titlesize")
-    widest = letters_within(canvas.get_figwidth(), size)
-    # Lines of about equal length leave no word alone.
-    even = len(title) // (len(title) // widest + 1) + 10
-    lines = textwrap.wrap(title, min(widest, even))
-    told = () if _asked_size() and is_narrow(canvas) else note.splitlines()
-    lines += [part for line in told for part in textwrap.wrap(line, widest)]
-    if lines:
-        canvas.suptitle("\n".join(lines), fontsize=size)
+    if is_narrow(canvas):
+        title = textwrap.fill(title, letters_within(width, size))
+    elif title:
+        size = max(_SMALLEST_TITLE, min(size, 10 * _LETTERS_PER_INCH * width / len(title)))
+    if title:
+        canvas.suptitle(title, fontsize=size)
+    caption, legend, below = None, None, _EDGE
+    if note and not (_asked_size() and is_narrow(canvas)):
+        told = ". ".join(_capital(line) for line in note.splitlines()) + "."
+        lines = textwrap.wrap(told, letters_within(width - 2 * _EDGE, _CAPTION))
+        look: Any = {"fontsize": _CAPTION, "color": "0.25", "va": "bottom", "linespacing": 1.25}
+        caption = canvas.text(_EDGE / width, 0, "\n".join(lines), **look)
+        below += len(lines) * 1.25 * _CAPTION / 72 + _EDGE
+    at = below
+    if handles:
+        legend = _legend_below(canvas, list(handles))
+        below += legend.get_window_extent().height / canvas.get_dpi() + _EDGE
+    # A user's own size holds, but for a column's: its width leaves no other room.
+    whole = height if _asked_size() and not is_narrow(canvas) else height + below
+    canvas.set_figheight(whole)
+    if caption is not None:
+        caption.set_y(_EDGE / whole)
+    if legend is not None:
+        legend.set_bbox_to_anchor((0.5, at / whole))
+    engine: Any = canvas.get_layout_engine()
+    engine.set(rect=(0, below / whole, 1, 1 - below / whole))
+
+
+def _capital(told: str) -> str:
+    """With a capital letter; a Greek one means something else, and stays."""
+    return told[:1].upper() + told[1:] if told[:1].isascii() else told
+
+
+def _legend_below(canvas: Canvas, handles: list[Line2D]) -> Legend:
+    """A legend of as few lines as its width allows."""
+    width = canvas.get_figwidth()
+    widest = letters_within(width - _ROOM_OF_LINE, _points("legend.fontsize"))
+    for one in handles:
+        one.set_label(_wrapped(str(one.get_label()), widest))
+    columns = len(handles)
+    while True:
+        rows = -(-len(handles) // columns)
+        legend = canvas.legend(
+            handles=handles, ncols=-(-len(handles) // rows), loc="lower center",
+            frameon=False, borderaxespad=0, borderpad=0,
+        )  # fmt: skip
+        for text in legend.get_texts():
+            text.set_parse_math(False)
+        if columns == 1 or legend.get_window_extent().width < (width - _EDGE) * canvas.get_dpi():
+            return legend
+        legend.remove()
+        columns -= 1
 
 
 def _points(key: Literal["figure.titlesize", "legend.fontsize"]) -> float:

@@ -23,15 +23,18 @@ from fedatlas.evaluation.bounds import (
 )
 from fedatlas.evaluation.levels import Trace, column, diverged
 from fedatlas.evaluation.selection import Traces
+from fedatlas.figures.colours import looks
 from fedatlas.figures.style import (
     BANDS,
     DASHED,
-    colours,
+    WIDEST,
     draw,
     entry,
+    finish,
     legend_beside,
+    method_of,
     new_canvas,
-    put_title,
+    new_panels,
 )
 from fedatlas.schema.quantities import COSTS
 
@@ -70,12 +73,13 @@ def compose_theory(
     drawn = [row for row in rows if row.covered and row.promised is not None]
     shown = dict.fromkeys(row.bounds for row in drawn or rows if row.bounds)
     quantities = list(shown) or [SQUARED_GRADIENT]
-    colour_of = colours(run_titles)
+    look_of = looks({run_titles[run]: method_of(traces[run], run) for run in traces})
+    colour_of = {title: look.colour for title, look in look_of.items()}
     of_ends = LAST_SQUARED_GRADIENT in quantities
     entries = len(traces) + max(sum(row.bounds == one for row in drawn) for one in quantities)
     height = max(3.4, 0.19 * entries)  # a legend's entry takes this much
     heights = [height] * len(quantities) + [3.4] * of_ends
-    canvas = new_canvas(8.0, 0.8 + sum(heights))
+    canvas = new_canvas(WIDEST, 0.4 + sum(heights))
     axes = canvas.subplots(len(heights), squeeze=False, height_ratios=heights)[:, 0]
     places = axes[: len(quantities)]
     cost = next((row.cost for row in drawn), "round")
@@ -105,7 +109,7 @@ def compose_theory(
         _draw_ends(axes[-1], run_titles, traces, drawn, colour_of)
     first = next(iter(next(iter(traces.values())).values()))
     seeds = first.sizes["seed"]
-    put_title(canvas, title, f"{BANDS}{seeds} seeds; broken lines: bounds")
+    finish(canvas, title, f"{BANDS}{seeds} seeds; broken lines: bounds")
     return canvas
 
 
@@ -133,12 +137,9 @@ def compose_worst_cases(title: str, cases: Sequence[Case]) -> Canvas:
     by_run: dict[str, list[Case]] = {}
     for case in cases:
         by_run.setdefault(case.run, []).append(case)
-    columns = min(4, len(by_run))
-    rows = -(-len(by_run) // columns)
-    canvas = new_canvas(2.1 * columns + 0.4, 0.9 + 1.8 * rows)
-    places = canvas.subplots(rows, columns, squeeze=False, sharey=True)
+    canvas, places = new_panels(len(by_run), 1.9, sharey=True)
     lowest = min(min(case.worst, case.measured) for case in cases)
-    for place, found in zip(places.flat, by_run.values(), strict=False):
+    for place, found in zip(places, by_run.values(), strict=True):
         own = sorted(found, key=lambda case: case.step)
         steps = [case.step for case in own]
         promised = [nan if case.promised is None else case.promised for case in own]
@@ -154,17 +155,14 @@ def compose_worst_cases(title: str, cases: Sequence[Case]) -> Canvas:
         shown = [tick for tick in (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2) if steps[0] <= tick <= 2]
         place.set_xticks(shown, [f"{tick:g}" for tick in shown])
         place.set_xticks([], minor=True)
-        place.set_title(textwrap.fill(own[0].title, 27), fontsize=9)
-    for place in places.flat[len(by_run) :]:
-        place.set_axis_off()
+        place.set_title(textwrap.fill(own[0].title, 40))
     canvas.supylabel(_BOUNDED[cases[0].measure], fontsize=9)
     handles = [
         entry("theorem (mark: its own step)", color="#D55E00", ls=DASHED, marker="v"),
         entry("exact worst case", color="k"),
         entry("runs: the worst of the suite's functions", color="#0072B2", ls="", marker="o"),
     ]
-    canvas.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
-    put_title(canvas, title, "by step size times L")
+    finish(canvas, title, "by step size times L", handles)
     return canvas
 
 

@@ -230,6 +230,12 @@ def titles_spec(plan: Plan, name: str) -> dict[str, Any]:
     return heading_spec(plan, name) | {"runs": plan.run_titles(name)}
 
 
+def budgets_spec(plan: Plan, name: str) -> dict[str, Any]:
+    """What a figure of budgets says, and the methods whose colours its runs have."""
+    methods = {run: stated.algorithm for run, stated in plan.experiments[name].runs.items()}
+    return titles_spec(plan, name) | {"methods": methods}
+
+
 def heading_spec(plan: Plan, name: str) -> dict[str, Any]:
     """What stands above an experiment's figures."""
     experiment = plan.experiments[name]

@@ -139,9 +139,8 @@ class Experiment(Studies):
 
     @property
     def drawn_claims(self) -> tuple[Claim, ...]:
-        """Claims whose slopes the figure draws, in its order."""
-        by_id = {claim.id: claim for claim in self.claims}
-        return tuple(by_id[name] for name in self.figure.drawn_claims)
+        """Claims of which the figure draws something."""
+        return tuple(claim for claim in self.claims if self.figure.draws(claim))
 
     def partition_of(self, run: str) -> Partition:
         """The partition that a run works on."""

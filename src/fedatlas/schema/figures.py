@@ -36,10 +36,9 @@ class Figure(KindModel):
         """Runs that the figure names."""
         return ()
 
-    @property
-    def drawn_claims(self) -> tuple[str, ...]:
-        """Ids of claims that it draws."""
-        return ()
+    def draws(self, claim: Any) -> bool:
+        """Whether it draws something of a claim."""
+        return False
 
     @property
     def shows_every_point(self) -> bool:

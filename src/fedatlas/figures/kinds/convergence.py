@@ -3,44 +3,49 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-import numpy as np
 from pydantic import Field, model_validator
 
 from fedatlas.evaluation.levels import (
     Trace,
     column,
-    common_costs,
-    cost_axis,
-    diverged,
-    drawn_values,
-    is_counted,
 )
 from fedatlas.evaluation.quantities import EPSILON, largest_delta
 from fedatlas.evaluation.selection import varied_hyper_parameters
-from fedatlas.figures.pgfplots import HIGH, LOW
+from fedatlas.figures.colours import mixed
+from fedatlas.figures.curves import (
+    PUBLISHED,
+    WIDTH,
+    Curve,
+    Row,
+    bands,
+    draw_panel,
+    ends_far_apart,
+    is_clipped,
+    is_logarithmic,
+    look_of,
+    mark_full_rounds,
+    set_heights,
+)
 from fedatlas.figures.rates import Rate, draw_rates
 from fedatlas.figures.style import (
     BANDS,
     DASHED,
     Shown,
-    colour_rounds,
-    colours,
     entry,
+    finish,
     format_floor,
     format_hyper_parameters,
     is_narrow,
     legend_beside,
     lost_note,
-    new_canvas,
-    put_title,
+    new_panels,
     row_title,
 )
 from fedatlas.schema.figures import Figure, check_dashed
 from fedatlas.schema.quantities import (
-    LARGER_IS_BETTER,
     MEASUREMENTS,
     Cost,
     Measurement,
@@ -57,33 +62,27 @@ if TYPE_CHECKING:
     from fedatlas.schema.experiments import Experiment
 
 _LINE_STYLES: list[Any] = ["-", "--", ":", "-.", (0, (8, 3)), (0, (1, 3)), (0, (5, 1, 1, 1, 1, 1))]
-_WIDTH = 1.3  # of the thinnest lines
-_HEIGHT = 2.5  # inches of a row, at least
-_STACKED, _LINE = 1.7, 0.15  # inches of a panel among stacked ones, and of a line of their legend
-_NEXT_TO_NOTHING = 100  # how many times a start's cost the next record's is
-# What the axis of a measurement that rises to 1 says where it leaves out the start of curves.
-_CUT = "(curves start below this axis)"
-_LEFT = "(a seed leaves this axis)"
-# A lowest or highest seed that makes the axis longer than so many times is left out of its limits.
-_STRETCH = 4.0
-# Of published runs.
-_PUBLISHED: Any = (0, (5, 2))
+_HEIGHT = 2.4  # inches of a panel
+_ALONE = 3.4  # of the only one
+_MOST = 8  # curves of a panel; more have panels of their own
+_MOST_BANDS = 4  # of a panel, as more blend: ranges of seeds are bars then
+_TARGET: dict[str, Any] = {"color": "0.4", "ls": (0, (1, 2)), "lw": 1.0, "zorder": 1}
 _ORIGINS = "solid: ours; dashed, with hollow marks: published"
 # Of ours and of published runs, by how often all colours were used before.
 _OUR_MARKS, _THEIR_MARKS = ("", "s", "^", "D"), ("o", "s", "^", "D")
-_BETWEEN_MARKS = 0.14  # of the panel's diagonal
 # Of rates, by their number.
 _RATE_STYLES: list[Any] = [(0, (1, 1.2)), (0, (5, 1, 1, 1)), (0, (3, 1)), (0, (1, 3))]
 _WIDER = "wider lines lie below, so that coinciding ones are seen"
+_GREY = "grey: curves of the other panels"
 _SCALED = "rates with a factor c go through their curve at its middle record"
 _LETTERS_OF_LABEL = 34  # along the height of a panel
 
 
 class ConvergenceFigure(Figure):
-    """Small panels, a column for each cost, a row for each measurement.
+    """Small panels, one for each cost.
 
-    measurement: on the y axis. also: further ones, each in a row of its own.
-    costs: on the x axes, a column each.
+    measurement: on the y axis. costs: on the x axes, a panel each. also: further measurements, by
+    the first cost.
     rows: what tells rows of panels apart. points: of grids, all or the selected ones.
     dashed: run drawn in dashes → the run whose colour it takes.
     rates: run → label → a formula of `measurement` that is drawn beside the run's curve.
@@ -116,6 +115,12 @@ class ConvergenceFigure(Figure):
     def shows_every_point(self) -> bool:
         return self.points == "all"
 
+    def draws(self, claim: Any) -> bool:
+        """Targets that a claim asks for."""
+        test = claim.test
+        asked = getattr(test, "target", None) is not None
+        return asked and getattr(test, "measurement", "") in self.measurements
+
     @model_validator(mode="after")
     def _keys_agree(self) -> Self:
         if len(set(self.measurements)) != len(self.measurements):
@@ -141,120 +146,143 @@ class ConvergenceFigure(Figure):
                     raise ValueError(f"figure.rates.{run}.{label}: {error}") from None
 
     def compose(self, title: str, shown: Shown) -> Canvas:
-        """One row per group of curves and measurement, one column per cost axis.
+        """A panel for each group of curves, measurement and cost; those of a cost share its axis.
 
-        Lines are medians over seeds at equal cost. Bands reach from the lowest to the highest seed.
+        Lines are medians over seeds at equal cost. Bands, or bars where bands would blend, reach
+        from the lowest to the highest seed. Groups of many curves are several panels, which show
+        the curves of the others in grey.
         """
         rows, costs = list(_rows(self, shown)), self.costs
-        heights = [_height(row) if row.measurement == self.measurement else _HEIGHT for row in rows]
-        canvas = new_canvas(2.5 + 3.0 * len(costs), 0.9 + sum(heights))
-        stacked = is_narrow(canvas)
-        # Unequal partitions differ a thousandfold in what a round costs.
-        axes = _panels(canvas, heights, len(costs), share_costs=self.rows != "partition")
+        canvas, axes = _panels(rows, share_costs=self.rows != "partition")
         logarithmic = {
-            cost: any(_ends_far_apart(cost, row.curves) for row in rows) for cost in costs
+            cost: any(ends_far_apart(cost, row.curves) for row in rows) for cost in costs
         }
+        apart = any(bands(row.curves) > _MOST_BANDS for row in rows)
+        targets = _targets(shown)
         notes: list[str] = []
         for row, places in zip(rows, axes, strict=True):
-            for place, cost in zip(places, costs, strict=True):
-                _draw_panel(place, row.measurement, cost, row.curves, logarithmic[cost])
-                if _is_logarithmic(row.measurement, row.curves):
-                    place.set_yscale("log")
-            if any(_is_clipped(curve, row.measurement) for curve in row.curves):
+            for place, cost in zip(places, row.costs, strict=True):
+                draw_panel(place, row, cost, logarithmic[cost], apart=apart)
+                for target in targets.get(row.measurement, ()):
+                    place.axhline(target, **_TARGET)
+            if any(is_clipped(curve, row.measurement) for curve in row.curves):
                 notes.append(format_floor(row.measurement))
-            widest = _LETTERS_OF_LABEL // (2 if stacked else 1)
-            label = textwrap.fill(MEASUREMENTS[row.measurement].long_name, widest)
-            if row.measurement in LARGER_IS_BETTER:
-                low, high, told = _heights(row, logarithmic)
-                places[0].set_ylim(low, high)  # the row shares them
-                places[0].ticklabel_format(axis="y", useOffset=False)
-                label = "\n".join([label, *told])
-            for place in places if stacked else places[:1]:
-                place.set_ylabel(f"{row.title}\n{label}" if row.title else label)
-            draw_rates(row.rates, places, costs)
-            marked = _mark_full_rounds(places[0], costs[0], row.curves)
-            if row.measurement == self.measurement:  # rows of other measurements share its curves
-                legend_beside(places[-1], _legend(row, marked))
-        for place in axes.flat:
+            places[0].set_title(row.group, loc="left")
+        notes += set_heights(rows, axes, logarithmic)
+        for row, places in zip(rows, axes, strict=True):
+            draw_rates(row.rates, places, row.costs)
+        marked = [
+            mark_full_rounds(places[0], costs[0], row.curves)
+            for row, places in zip(rows, axes, strict=True)
+        ]
+        every = [place for places in axes for place in places]
+        for place in every:
             # Last, as a limit stays once it is set, also in panels that share it.
             if place.get_xscale() == "linear":
                 place.set_xlim(left=0)
-        if apart := _format_deltas(rows) if EPSILON in costs else "":
-            notes.append(apart)
-        for places in axes if stacked else axes[-1:]:
-            for place, cost in zip(places, costs, strict=True):
-                own = "\n(at each run's own δ)" if apart and cost == EPSILON else ""
-                place.set_xlabel(axis(cost).label + own)
-        origins = [_ORIGINS] * bool(shown.published)
+        if gap := _format_deltas(rows) if EPSILON in costs else "":
+            notes.append(gap)
+        _label(rows, axes, gap)
+        notes += _lost([row for row in rows if row.measurement == self.measurement])
+        if shown.published:
+            notes.insert(0, _ORIGINS)
         if any(len(row.curves) > 1 for row in rows):
             notes.append(_WIDER)
+        if any(row.others for row in rows):
+            notes.append(_GREY)
         if any(rate.is_scaled for row in rows for rate in row.rates):
             notes.append(_SCALED)
-        seeds = shown.seeds(BANDS, every_point=self.points == "all")
-        put_title(canvas, title, "\n".join([seeds, *origins, *dict.fromkeys(notes)]))
-        if stacked:
-            texts = [text.get_text() for legend in canvas.legends for text in legend.get_texts()]
-            lines = sum(1 + text.count("\n") for text in texts)
-            least = _STACKED * axes.size + _LINE * lines
-            canvas.set_figheight(max(canvas.get_figheight(), least))
+        spread = BANDS.replace("bands", "bars") if apart else BANDS
+        notes.insert(0, shown.seeds(spread, every_point=self.points == "all"))
+        handles = _legend(rows, any(marked), targets)
+        if len(every) == 1 and not is_narrow(canvas):
+            legend_beside(every[0], handles)
+            handles = []
+        finish(canvas, title, "\n".join(dict.fromkeys(notes)), handles)
         return canvas
 
 
-def _panels(
-    canvas: Canvas, heights: list[float], costs: int, *, share_costs: bool
-) -> np.ndarray[Any, Any]:
-    """Axes (rows, costs); those of a narrow figure lie below each other."""
-    if not is_narrow(canvas):
-        return canvas.subplots(
-            len(heights),
-            costs,
-            squeeze=False,
-            height_ratios=heights,
-            sharey="row",
-            sharex="col" if share_costs else "none",
-        )
-    axes = canvas.subplots(len(heights) * costs, 1, squeeze=False).reshape(-1, costs)
-    for first, *others in axes:
-        for place in others:
-            place.sharey(first)
-    return axes
+def _panels(rows: Sequence[Row], *, share_costs: bool) -> tuple[Canvas, list[list[Axes]]]:
+    """A figure and the axes of each row; those of further measurements follow."""
+    most = max(len(row.costs) for row in rows)
+    together = most - 1 + len({row.measurement for row in rows})
+    columns = 0 if most == 1 else 2 if together in (2, 4) else 3
+    starts, end = [], 0
+    for row in rows:
+        if columns and len(row.costs) > 1:
+            end = -(-end // columns) * columns
+        starts.append(end)
+        end += len(row.costs)
+    canvas, places = new_panels(end, _HEIGHT if end > 1 else _ALONE, columns)
+    axes = [
+        list(places[start : start + len(row.costs)])
+        for start, row in zip(starts, rows, strict=True)
+    ]
+    used = {place for own in axes for place in own}
+    for place in places:
+        if place not in used:
+            place.set_axis_off()
+    first: dict[Any, Axes] = {}
+    for row, own in zip(rows, axes, strict=True):
+        apart_by = None if is_logarithmic(row.measurement, row.all) else row.group
+        for cost, place in zip(row.costs, own, strict=True):
+            of_cost = first.setdefault((cost, "" if share_costs else row.group), place)
+            of_values = first.setdefault((row.measurement, apart_by), place)
+            if of_cost is not place:
+                place.sharex(of_cost)
+            if of_values is not place:
+                place.sharey(of_values)
+    return canvas, axes
 
 
-class _Curve(NamedTuple):
-    """has_dashed: whether another curve of its colour is drawn in dashes on top of it.
+def _label(rows: Sequence[Row], axes: Sequence[Sequence[Axes]], gap: str) -> None:
+    """Name the axes, each once where panels beside or below each other share it.
 
-    mark: along the line; hollow if the run is published.
+    gap: of ε that hold at different δ; empty without any.
     """
+    at, shows = {}, []
+    for row, places in zip(rows, axes, strict=True):
+        for cost, place in zip(row.costs, places, strict=True):
+            spec: Any = place.get_subplotspec()
+            at[where := (spec.rowspan.start, spec.colspan.start)] = place
+            shows.append((where, place, row, cost))
+    goes_on = {
+        down: all(
+            (below := at.get((down + 1, own))) and below.get_shared_x_axes().joined(below, place)
+            for (line, own), place in at.items()
+            if line == down
+        )
+        for down, _ in at
+    }
+    for (down, across), place, row, cost in shows:
+        left = at.get((down, across - 1))
+        if left is not None and place.get_shared_y_axes().joined(left, place):
+            place.tick_params(labelleft=False)
+        else:
+            name = MEASUREMENTS[row.measurement].long_name
+            place.set_ylabel(textwrap.fill(name, _LETTERS_OF_LABEL))
+        if goes_on[down]:
+            place.tick_params(labelbottom=False)
+        else:
+            own = "\n(at each run's own δ)" if gap and cost == EPSILON else ""
+            place.set_xlabel(axis(cost).label + own)
 
-    label: str
-    colour: str
-    style: Any
-    trace: Trace
-    has_dashed: bool = False
-    mark: str = ""
 
-
-class _Row(NamedTuple):
-    title: str
-    measurement: str
-    curves: list[_Curve]
-    rates: list[Rate]
-
-
-def _rows(figure: ConvergenceFigure, shown: Shown) -> Iterator[_Row]:
+def _rows(figure: ConvergenceFigure, shown: Shown) -> Iterator[Row]:
     """The figure's rows; a run has one colour and mark throughout."""
-    grouped: dict[str, list[_Curve]] = {}
+    grouped: dict[str, list[Curve]] = {}
     rates: dict[str, list[Rate]] = {}
     titles, dashed = shown.titles, figure.dashed
-    colour_of, used = colours(titles, dashed), colour_rounds(titles, dashed)
+    look_of = shown.looks(dashed)
     for run, points in shown.traces.items():
         title, is_published = titles[run], run in shown.published
         marks = _THEIR_MARKS if is_published else _OUR_MARKS
-        mark = marks[used[title] % len(marks)]
+        look = look_of[title]
+        mark = marks[look.again % len(marks)]
         drawn = [shown.chosen[run].point] if figure.points == "selected" else list(points)
         for number, point in enumerate(drawn):
             trace, label = points[point], title
-            style = DASHED if run in dashed else _PUBLISHED if is_published else "-"
+            style = DASHED if run in dashed else PUBLISHED if is_published else "-"
             if figure.rows != "effective_step_size" and len(points) > 1:
                 # As the file states them: an effective step that follows from them may be another
                 # value of the same grid.
@@ -262,29 +290,58 @@ def _rows(figure: ConvergenceFigure, shown: Shown) -> Iterator[_Row]:
                 label += f", {format_hyper_parameters(varied)}"
                 style = style if number == 0 else _LINE_STYLES[number % len(_LINE_STYLES)]
             grouped.setdefault(row_title(figure.rows, trace, title), []).append(
-                _Curve(label, colour_of[title], style, trace, run in dashed.values(), mark)
+                Curve(label, title, look.colour, style, trace, run in dashed.values(), mark)
             )
         if run in figure.rates:
             chosen = shown.chosen[run].point if run in shown.chosen else drawn[0]
             of_row = row_title(figure.rows, points[chosen], title)
-            found = _rates_of(figure, run, points[chosen], colour_of[title])
+            found = _rates_of(figure, run, points[chosen], look.colour)
             rates.setdefault(of_row, []).extend(found)
-    for of_row, curves in grouped.items():
+    for group, curves in grouped.items():
+        parts = _parts(curves)
         for measurement in figure.measurements:
-            own = rates.get(of_row, []) if measurement == figure.measurement else []
-            yield _Row(of_row, measurement, curves, own)
+            for part in parts:
+                shown_here = {id(curve) for curve in part}
+                own = [
+                    rate
+                    for rate in rates.get(group, [])
+                    if measurement == figure.measurement
+                    and any(rate.trace is curve.trace for curve in part)
+                ]
+                others = [curve for curve in curves if id(curve) not in shown_here]
+                costs = figure.costs if measurement == figure.measurement else figure.costs[:1]
+                yield Row(group, measurement, costs, part, others, own)
+
+
+def _parts(curves: list[Curve]) -> list[list[Curve]]:
+    """Curves in few parts that a panel can show; those of a run, or of a pair, stay together."""
+    if len(curves) <= _MOST:
+        return [curves]
+    pairs = any(curve.has_dashed for curve in curves)
+    runs: dict[str, list[Curve]] = {}
+    for curve in curves:
+        runs.setdefault(curve.colour if pairs else curve.title, []).append(curve)
+    even = -(-len(curves) // -(-len(curves) // _MOST))
+    parts: list[list[Curve]] = [[]]
+    for own in runs.values():
+        for start in range(0, len(own), even):
+            piece = own[start : start + even]
+            if len(parts[-1]) >= even or len(parts[-1]) + len(piece) > _MOST:
+                parts.append([])
+            parts[-1] += piece
+    return [part for part in parts if part]
 
 
 def _rates_of(figure: ConvergenceFigure, run: str, trace: Trace, colour: str) -> Iterator[Rate]:
     """The rates of a run, in its colour; each has broken lines of its own."""
     for number, (label, formula) in enumerate(figure.rates[run].items()):
         style = _RATE_STYLES[number % len(_RATE_STYLES)]
-        look = {"color": _mixed(colour, "black", 0.35), "ls": style, "lw": 1.2}
+        look = {"color": mixed(colour, "#000000", 0.35), "ls": style, "lw": 1.2}
         where = f"figure.rates.{run}.{label}"
         yield Rate(label, formula, figure.measurement, trace, look, where)
 
 
-def _format_deltas(rows: list[_Row]) -> str:
+def _format_deltas(rows: list[Row]) -> str:
     """At which δ the ε of curves hold in the end; empty where it is 0 throughout."""
     ends = {
         curve.label: largest_delta(column(curve.trace, "delta")[:, -1])
@@ -301,178 +358,47 @@ def _format_deltas(rows: list[_Row]) -> str:
     return f"{head}δ in the end: {told}{others}"
 
 
-def _draw_panel(
-    place: Axes, measurement: str, cost: str, curves: list[_Curve], logarithmic: bool
-) -> None:
-    from matplotlib.ticker import EngFormatter, MaxNLocator
-
-    thicker = min(0.7, 1.4 / max(len(curves) - 1, 1))
-    for above, curve in enumerate(reversed(curves)):
-        # Later curves are drawn first and wider, so that coinciding ones are both seen.
-        order, thickness = -above, _WIDTH + thicker * above
-        x, y = _healthy_seeds(curve, measurement, cost, logarithmic)
-        if not len(y):
-            continue
-        band = y.min(axis=0), y.max(axis=0)
-        # Dashes are on top of all, the lines that they may coincide with below all.
-        level = 0.1 * order + (curve.style == DASHED) - curve.has_dashed
-        place.fill_between(x, *band, color=curve.colour, alpha=0.15, linewidth=0)
-        # Thin edges keep overlapping bands distinct.
-        for end, name in zip(band, (LOW, HIGH), strict=True):
-            place.plot(x, end, color=curve.colour, lw=0.4, alpha=0.5, label=name)
-        look = _look(curve, thickness)
-        place.plot(x, np.median(y, axis=0), zorder=3 + level, label=curve.label, **look)
-    if not place.lines:
-        place.text(0.5, 0.5, "nothing to draw", transform=place.transAxes, ha="center")
-    if logarithmic:
-        place.set_xscale("log")
-        return
-    place.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-    unit = axis(cost).ticks
-    if unit is not None:
-        place.xaxis.set_major_formatter(EngFormatter(unit, sep=""))
+def _targets(shown: Shown) -> dict[str, list[float]]:
+    """Measurement → targets that claims ask for."""
+    found: dict[str, set[float]] = {}
+    for claim in shown.claims:
+        test: Any = claim.test
+        found.setdefault(test.measurement, set()).add(test.target)
+    return {name: sorted(targets) for name, targets in found.items()}
 
 
-def _is_clipped(curve: _Curve, measurement: str) -> bool:
-    """Whether values that are drawn lie below what the measurement is known to."""
-    healthy = ~diverged(curve.trace)
-    below = drawn_values(curve.trace, measurement) > column(curve.trace, measurement)
-    return bool(below[healthy].any())
-
-
-def _look(curve: _Curve, width: float) -> dict[str, Any]:
-    """How a line is drawn; where dashes coincide with the line of their colour, both are seen."""
-    if curve.style == DASHED:
-        return {"color": _mixed(curve.colour, "black", 0.35), "ls": DASHED, "lw": 1.3}
-    if curve.has_dashed:
-        return {"color": _mixed(curve.colour, "white", 0.5), "ls": curve.style, "lw": 3.2}
-    look = {"color": curve.colour, "ls": curve.style, "lw": width}
-    if curve.mark:
-        inside = "white" if curve.style == _PUBLISHED else curve.colour
-        look |= {"marker": curve.mark, "markevery": _BETWEEN_MARKS, "ms": 4.5, "mfc": inside}
-    return look
-
-
-def _mixed(colour: str, other: str, share: float) -> tuple[float, ...]:
-    """A colour with a share of another."""
-    from matplotlib.colors import to_rgb
-
-    pair = zip(to_rgb(colour), to_rgb(other), strict=True)
-    return tuple((1 - share) * own + share * more for own, more in pair)
-
-
-def _heights(
-    row: _Row, logarithmic: Mapping[str, bool]
-) -> tuple[float | None, float | None, list[str]]:
-    """Limits of a row's y axis, and what the axis must say of curves that they cut.
-
-    Curves start at the score of a constant and end close together; the start would squeeze the
-    ends. It is the first tenth of costs on a linear x axis, of records on a logarithmic one. A seed
-    that falls, too, would squeeze all others: see `_STRETCH`.
-    logarithmic: by cost, whether the x axis is.
-    """
-    kept, left = [np.empty((1, 0))], [np.empty(0)]
-    for cost, is_logarithmic in logarithmic.items():
+def _lost(rows: Sequence[Row]) -> list[str]:
+    """Who lost seeds, told once for each way."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
         for curve in row.curves:
-            x, y = _healthy_seeds(curve, row.measurement, cost, is_logarithmic)
-            if len(y):
-                late = np.arange(len(x)) >= len(x) / 10 if is_logarithmic else x >= x[-1] / 10
-                kept.append(y[:, late])
-                left.append(y[:, ~late].ravel())
-    values = np.concatenate([y.ravel() for y in kept])
-    if not len(values):
-        return None, None, []
-    inner = np.concatenate([_without_extremes(y).ravel() for y in kept])
-    leaves = bool(np.ptp(values) > _STRETCH * np.ptp(inner) > 0)
-    values = inner if leaves else values
-    low, high = values.min(), values.max()
-    margin = max(0.05 * (high - low), 1e-3)
-    cut = bool((np.concatenate(left) < low - margin).any())
-    return low - margin, high + margin, [_CUT] * cut + [_LEFT] * leaves
+            where = f" ({row.group})" if row.group and row.group != curve.title else ""
+            for told in lost_note(curve.trace).split("\n")[1:]:
+                found.setdefault(told, []).append(curve.label + where)
+    return [f"{told}: {'; '.join(dict.fromkeys(names))}" for told, names in found.items()]
 
 
-def _without_extremes(values: np.ndarray) -> np.ndarray:
-    """Without the lowest and highest seed of each record; all of fewer than four seeds."""
-    return np.sort(values, axis=0)[1:-1] if len(values) >= 4 else values
-
-
-def _healthy_seeds(
-    curve: _Curve, measurement: str, cost: str, logarithmic: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """Costs (points,) and values (seeds, points) to draw; empty if every seed diverged."""
-    x = common_costs(curve.trace, cost) if is_counted(curve.trace, cost) else np.empty(0)
-    if not len(x):
-        return np.empty(0), np.empty((0, 0))
-    healthy = ~diverged(curve.trace)
-    costs = cost_axis(curve.trace, cost)[healthy]
-    values = drawn_values(curve.trace, measurement)[healthy]
-    y = np.stack([np.interp(x, *seed) for seed in zip(costs, values, strict=True)])
-    if not logarithmic:
-        return x, y
-    # A logarithmic axis has no place for a cost of 0. It would show at length, as a line, what
-    # nobody recorded between a start that costs next to nothing and the next record.
-    shown = x > 0
-    shown[:1] &= len(x) < 3 or x[1] < _NEXT_TO_NOTHING * x[0]
-    return x[shown], y[:, shown]
-
-
-def _ends_far_apart(cost: str, curves: list[_Curve]) -> bool:
-    """Whether the shortest curve would be invisible beside the longest."""
-    ends = [
-        cost_axis(curve.trace, cost)[~diverged(curve.trace)].max(initial=-np.inf)
-        for curve in curves
-        if is_counted(curve.trace, cost)
-    ]
-    ends = [end for end in ends if np.isfinite(end)]
-    return bool(ends) and max(ends) > 8 * min(ends)
-
-
-def _is_logarithmic(measurement: str, curves: list[_Curve]) -> bool:
-    """Whether the y axis is logarithmic; that of an objective only if it falls by a decade."""
-    if measurement != "objective":
-        return MEASUREMENTS[measurement].logarithmic
-    ends = np.concatenate(
-        [column(curve.trace, measurement)[~diverged(curve.trace)].ravel() for curve in curves]
-    )
-    return bool(len(ends)) and ends.max() > 10 * ends.min()
-
-
-def _mark_full_rounds(place: Axes, cost: str, curves: list[_Curve]) -> bool:
-    """Mark the full rounds of all seeds on the lower edge, if they are rare; whether any are."""
-    marked = 0
-    for curve in curves:
-        if "full_participations" not in curve.trace or not is_counted(curve.trace, cost):
-            continue
-        full = column(curve.trace, "full_participations")
-        new = np.diff(full, axis=1) > 0
-        if not 0 < new.mean() < 0.3:
-            continue
-        at = cost_axis(curve.trace, cost)[:, 1:][new]
-        foot = 0.03 * marked  # one above the other, as marks of two curves may coincide
-        place.vlines(
-            at, foot, foot + 0.025, curve.colour, lw=0.8, transform=place.get_xaxis_transform()
-        )
-        marked += 1
-    return marked > 0
-
-
-def _height(row: _Row) -> float:
-    """Inches of a row with a legend: a long one would leave its panels no room."""
-    lines = sum(1 + _label(curve).count("\n") for curve in row.curves) + len(row.rates)
-    return max(_HEIGHT, 0.19 * lines)
-
-
-def _label(curve: _Curve) -> str:
-    return curve.label + lost_note(curve.trace)
-
-
-def _legend(row: _Row, marked: bool) -> list[Line2D]:
-    """Each run is followed by its rates."""
-    handles = []
-    for curve in row.curves:
-        handles.append(entry(_label(curve), **_look(curve, _WIDTH)))
-        own = [rate for rate in row.rates if rate.trace is curve.trace]
-        handles += [entry(rate.label, **rate.look) for rate in own]
+def _legend(
+    rows: Sequence[Row], marked: bool, targets: Mapping[str, Sequence[float]]
+) -> list[Line2D]:
+    """Each run once, followed by its rates."""
+    handles: dict[tuple[str, str], Line2D] = {}
+    for row in rows:
+        for curve in row.curves:
+            look = look_of(curve, WIDTH)
+            handles.setdefault((curve.label, curve.colour), entry(curve.label, **look))
+            for rate in row.rates:
+                if rate.trace is curve.trace:
+                    handles[rate.label, rate.where] = entry(rate.label, **rate.look)
+    found = list(handles.values())
     if marked:
-        handles.append(entry("full rounds", color="grey", marker="|", ls=""))
-    return handles
+        found.append(entry("full rounds", color="grey", marker="|", ls=""))
+    if targets:
+        told = ", ".join(f"{target:g}" for own in targets.values() for target in own)
+        found.append(
+            entry(
+                f"targets of claims: {told}" if "," in told else f"target of claims: {told}",
+                **_TARGET,
+            )
+        )
+    return found

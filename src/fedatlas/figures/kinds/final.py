@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
 from fedatlas.evaluation.levels import column, diverged, mean_interval, smallest
+from fedatlas.figures.colours import looks
 from fedatlas.figures.style import (
+    WIDEST,
     Shown,
-    colours,
     entry,
+    finish,
     format_floor,
-    legend_beside,
     lost_note,
+    method_of,
     new_canvas,
-    put_title,
 )
 from fedatlas.plain_text import printable
 from fedatlas.schema.figures import Figure
@@ -28,18 +29,27 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
     from matplotlib.lines import Line2D
 
+_PRINTED: dict[str, Any] = {
+    "marker": "D",
+    "ms": 5,
+    "mfc": "white",
+    "mec": "black",
+    "color": "black",
+    "lw": 1.0,
+}
 _OFFSET = 0.22  # of seeds above the mean of their run, in rows
 
 
 class FinalFigure(Figure):
     """Where the seeds of each run's selected point ended.
 
-    measurement: what is compared. published: run → the number that the paper prints.
+    measurement: what is compared. published: run → the number that the paper prints, alone or with
+    what it prints behind ±.
     """
 
     kind: Literal["final"]
     measurement: Measurement = "gradient_norm"
-    published: dict[str, float] = Field(default={})
+    published: dict[str, float | tuple[float, float]] = Field(default={})
 
     @property
     def runs(self) -> tuple[str, ...]:
@@ -47,13 +57,18 @@ class FinalFigure(Figure):
 
     @property
     def printed(self) -> dict[str, float]:
-        return self.published
+        return {run: value for run, (value, _) in self._numbers.items()}
+
+    @property
+    def _numbers(self) -> dict[str, tuple[float, float]]:
+        given = self.published.items()
+        return {run: one if isinstance(one, tuple) else (one, 0.0) for run, one in given}
 
     def compose(self, title: str, shown: Shown) -> Canvas:
         """One row per run: its seeds as dots, their mean and 95 % interval, the printed value."""
         logarithmic = MEASUREMENTS[self.measurement].logarithmic
         rows = list(_rows(self, shown, logarithmic))
-        canvas = new_canvas(7.5, 1.3 + 0.5 * len(rows))
+        canvas = new_canvas(WIDEST, 0.8 + 0.5 * len(rows))
         place = canvas.subplots()
         for height, row in enumerate(rows):
             _draw_row(place, height, row)
@@ -66,11 +81,10 @@ class FinalFigure(Figure):
         place.set_yticks(range(len(rows)), labels, parse_math=False)
         place.set_ylim(len(rows) - 0.5, -0.5)
         place.set_xlabel(MEASUREMENTS[self.measurement].long_name)
-        legend_beside(place, _legend(logarithmic, bool(self.published)))
         note = shown.seeds()
         if any(row.is_clipped for row in rows):
             note += f"\n{format_floor(self.measurement)}"
-        put_title(canvas, title, note)
+        finish(canvas, title, note, _legend(logarithmic, self._numbers))
         return canvas
 
 
@@ -82,12 +96,13 @@ class _Row(NamedTuple):
     ends: np.ndarray
     mean: float | None
     bounds: tuple[float, float] | None
-    published: float | None
+    published: tuple[float, float] | None
     is_clipped: bool = False  # whether ends below what the measurement is known to were raised
 
 
 def _rows(figure: FinalFigure, shown: Shown, logarithmic: bool) -> Iterator[_Row]:
-    colour_of = colours(shown.titles)
+    methods = {run: method_of(shown.traces[run], run) for run in shown.titles}
+    look_of = looks({method: method for method in methods.values()})  # labels tell variants apart
     for run, label in shown.titles.items():
         trace = shown.chosen_trace(run)
         gone = diverged(trace)
@@ -98,11 +113,11 @@ def _rows(figure: FinalFigure, shown: Shown, logarithmic: bool) -> Iterator[_Row
         mean, low, high = (10**interval if logarithmic else interval).tolist()
         yield _Row(
             label=label + lost_note(trace),
-            colour=colour_of[label],
+            colour=look_of[methods[run]].colour,
             ends=ends,
             mean=mean if len(ends) else None,
             bounds=(low, high) if len(ends) > 1 else None,
-            published=figure.published.get(run),
+            published=figure._numbers.get(run),
             is_clipped=is_clipped,
         )
 
@@ -115,14 +130,16 @@ def _draw_row(place: Axes, height: int, row: _Row) -> None:
     if row.mean is not None:
         place.plot(row.mean, height, "o", color=row.colour, ms=6.5, zorder=4)
     if row.published is not None:
-        place.plot(row.published, height + _OFFSET, "D", mfc="white", mec="black", ms=5)
+        value, spread = row.published
+        place.errorbar(value, height + _OFFSET, xerr=spread or None, **_PRINTED)
 
 
-def _legend(logarithmic: bool, published: bool) -> list[Line2D]:
+def _legend(logarithmic: bool, published: Mapping[str, tuple[float, float]]) -> list[Line2D]:
     mean = f"{'geometric ' if logarithmic else ''}mean, 95 % interval"
     handles = [
         entry("seed", color="grey", ls="", marker="o", ms=4, alpha=0.45, mew=0),
         entry(mean, color="grey", marker="o", ms=6.5, lw=1.8),
     ]
-    printed = entry("published", marker="D", ms=5, mfc="white", mec="black", ls="")
+    spread = any(spread for _, spread in published.values())
+    printed = entry("published, ±" if spread else "published", ls="-" if spread else "", **_PRINTED)
     return [*handles, printed] if published else handles

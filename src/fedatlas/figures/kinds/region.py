@@ -18,7 +18,7 @@ from fedatlas.evaluation.claims.slope import LINEAR_POWER, SlopeTest
 from fedatlas.evaluation.evidence import MARKS
 from fedatlas.evaluation.levels import specification
 from fedatlas.evaluation.results import Results
-from fedatlas.figures.style import Shown, entry, legend_below, new_canvas, put_title
+from fedatlas.figures.style import Shown, entry, finish, new_canvas
 from fedatlas.schema.claims import CaseOutcome, ClaimTest, Outcome
 from fedatlas.schema.figures import Figure
 from fedatlas.schema.network_model import LognormalTimes, NetworkModel
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
-_WIDTH, _HEIGHT = 0.62, 0.5  # inches of a cell
+_WIDTH, _HEIGHT = 0.62, 0.55  # inches of a cell
+_FULL = 1.0  # |log2| that the colours of ratios reach at least: from half to twice
 _OUTLINE: Any = {"ec": "black", "fc": "none", "lw": 1.6}
 _PALE = 0.6  # of the shade above which letters are white
 
@@ -75,17 +76,22 @@ class RegionFigure(Figure):
             sorted({network.latency for network in networks}),
             sorted({network.spread for network in networks}),
             max(
-                [0.1, *(abs(np.log2(ratio)) for row in rows if row.is_ratio for ratio in row.known)]
+                [
+                    _FULL,
+                    *(abs(np.log2(ratio)) for row in rows if row.is_ratio for ratio in row.known),
+                ]
             ),
         )
         columns = len(grid.stragglers)
         canvas = new_canvas(
             max(columns * (_WIDTH * len(grid.across) + 0.4) + 1.8, 6.0),
-            len(rows) * (_HEIGHT * len(grid.up) + 0.55) + 1.5,
+            len(rows) * (_HEIGHT * len(grid.up) + 0.55) + 0.8,
         )
         axes = canvas.subplots(len(rows), columns, squeeze=False, sharex=True, sharey=True)
-        for row, panels in zip(rows, axes, strict=True):
-            _draw_row(canvas, panels, row, grid)
+        drawn = [_draw_row(panels, row, grid) for row, panels in zip(rows, axes, strict=True)]
+        bar = canvas.colorbar(drawn[0], ax=axes, aspect=40, pad=0.02, label="ratio of times")
+        ticks = np.linspace(-grid.furthest, grid.furthest, 5)
+        bar.set_ticks(ticks.tolist(), labels=[f"{2**tick:.2g}" for tick in ticks])
         for panel in axes[-1]:
             panel.set_xlabel("latency / time of one feature")
         for panel in axes[:, 0]:
@@ -98,16 +104,19 @@ class RegionFigure(Figure):
             handles.append(
                 entry("declared to hold here", ls="", marker="s", ms=9, mec="black", mfc="none")
             )
-        legend_below(canvas, handles, columns=min(len(handles), 5))
         sign = "≥" if self.measurement in LARGER_IS_BETTER else "≤"
         level = MEASUREMENTS[self.measurement].long_name
         first, second = (shown.run_titles[run] for run in next(iter(self.pairs.items())))
         note = (
             f"simulated time to {level} {sign} {self.target:g} of {first} over that of {second}, "
-            f"median of {shown.seeds()}; marks: is it surely faster"
+            f"median of {shown.seeds()}\nmarks: is it surely faster"
         )
-        note += "" if rows[-1].is_ratio else "; below: is its speed-up near linear"
-        put_title(canvas, title, note)
+        if not rows[-1].is_ratio:
+            note += (
+                "\nlast row: exponents of speed-up, in the colours of what twice as many parties "
+                "make of the time\nmarks there: is speed-up near linear"
+            )
+        finish(canvas, title, note, handles)
         return canvas
 
     def _rows(self, places: Mapping[str, _Place], results: Results) -> list[_Row]:
@@ -186,9 +195,9 @@ class _Grid(NamedTuple):
     furthest: float
 
 
-def _draw_row(canvas: Canvas, panels: Sequence[Axes], row: _Row, grid: _Grid) -> None:
-    """The maps of one row, and the bar of their colours."""
-    from matplotlib.colors import Normalize, TwoSlopeNorm
+def _draw_row(panels: Sequence[Axes], row: _Row, grid: _Grid) -> Any:
+    """The maps of one row; returns one of them."""
+    from matplotlib.colors import TwoSlopeNorm
     from matplotlib.patches import Rectangle
 
     drawn: Any = None
@@ -198,11 +207,11 @@ def _draw_row(canvas: Canvas, panels: Sequence[Axes], row: _Row, grid: _Grid) ->
         cells = [[row.cells.get(network) for network in line] for line in networks]
         values = np.array([[cell.value if cell else np.nan for cell in line] for line in cells])
         drawn = where.imshow(
-            np.log2(values) if row.is_ratio else values,
+            np.log2(values) if row.is_ratio else -values,
             origin="lower",
             aspect="auto",
-            cmap="RdBu_r" if row.is_ratio else "cividis",
-            norm=TwoSlopeNorm(0.0, -furthest, furthest) if row.is_ratio else Normalize(0.0, 1.2),
+            cmap="RdBu_r",
+            norm=TwoSlopeNorm(0.0, -furthest, furthest),
         )
         for y, line in enumerate(cells):
             for x, cell in enumerate(line):
@@ -210,17 +219,11 @@ def _draw_row(canvas: Canvas, panels: Sequence[Axes], row: _Row, grid: _Grid) ->
                     _write(where, cell, y, x, drawn)
                 if networks[y][x] in row.outlined:
                     where.add_patch(Rectangle((x - 0.46, y - 0.46), 0.92, 0.92, **_OUTLINE))
-        where.set_title(f"{row.name}, {straggler}", fontsize=8)
+        where.set_title(f"{row.name}, {straggler}", fontsize=9)
         where.set_xticks(range(len(across)), [f"{x:g}" for x in across])
         where.set_yticks(range(len(up)), [f"{y:g}" for y in up])
         where.grid(False)
-    bar = canvas.colorbar(drawn, ax=list(panels), aspect=12)
-    if row.is_ratio:
-        bar.set_label("ratio of times")
-        ticks = np.linspace(-furthest, furthest, 5)
-        bar.set_ticks(ticks.tolist(), labels=[f"{2**tick:.2g}" for tick in ticks])
-    else:
-        bar.set_label("exponent of speed-up")
+    return drawn
 
 
 def _place(spec: Mapping[str, Any]) -> _Place:
@@ -277,13 +280,13 @@ def _write(where: Axes, cell: _Cell, row: int, column: int, drawn: Any) -> None:
     """The number and the mark of a cell, legible on its colour."""
     red, green, blue, _ = drawn.cmap(drawn.norm(drawn.get_array()[row, column]))
     light = 0.299 * red + 0.587 * green + 0.114 * blue
-    told = "–" if np.isnan(cell.value) else f"{cell.value:.2f}"
+    told = "–" if np.isnan(cell.value) else f"{cell.value:.2f}".replace("-", "−")
     where.text(
         column,
         row,
         f"{told}\n{MARKS[cell.outcome]}",
         ha="center",
         va="center",
-        fontsize=7,
+        fontsize=8.5,
         color="black" if light > _PALE or np.isnan(cell.value) else "white",
     )

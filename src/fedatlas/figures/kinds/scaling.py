@@ -10,16 +10,17 @@ from pydantic import Field, PositiveFloat, model_validator
 
 from fedatlas.evaluation.levels import Trace, cost_to_reach, log_target, specification
 from fedatlas.evaluation.slopes import Size, sizes_of
+from fedatlas.figures.colours import looks
 from fedatlas.figures.style import (
     BANDS,
     DASHED,
     MARKERS,
     Shown,
-    colours,
     entry,
+    finish,
     legend_beside,
-    new_canvas,
-    put_title,
+    method_of,
+    new_panels,
     tick_plainly,
 )
 from fedatlas.schema.figures import Figure, check_dashed
@@ -73,9 +74,14 @@ class ScalingFigure(Figure):
         seeds that are left out because they miss the target with some number of parties.
         """
         dashed = _dashed_groups(self)
-        colour_of = colours({label: label for label in self.groups}, dashed)
-        canvas = new_canvas(7.0, 4.0)
-        place = canvas.subplots()
+        methods = {
+            label: method_of(shown.traces[runs[0]], label)
+            for label, runs in self.groups.items()
+            if label not in dashed
+        }
+        look_of = looks(methods)
+        look_of |= {label: look_of[other] for label, other in dashed.items()}
+        canvas, (place,) = new_panels(1, 3.4)
         handles = []
         target = log_target(self.measurement, self.target)
         ticks: set[int] = set()
@@ -90,11 +96,11 @@ class ScalingFigure(Figure):
             lost = int((~whole).sum())
             note = f"\n{lost} of {len(whole)} seeds miss the target" if lost else ""
             look: dict[str, Any] = {
-                "color": colour_of[label],
+                "color": look_of[label].colour,
                 "ls": DASHED if label in dashed else "-",
                 "marker": MARKERS[number % len(MARKERS)],
                 "ms": 4.5,
-                "mfc": "white" if label in dashed else colour_of[label],
+                "mfc": "white" if label in dashed else look_of[label].colour,
             }
             handles.append(entry(label + note, **look))
             ticks |= set(counts.tolist())
@@ -121,7 +127,7 @@ class ScalingFigure(Figure):
         level = MEASUREMENTS[self.measurement].long_name
         sign = "≥" if self.measurement in LARGER_IS_BETTER else "≤"
         spent_on = axis(self.cost).long_name
-        put_title(canvas, title, f"{spent_on} to {level} {sign} {self.target:g}; {spread}")
+        finish(canvas, title, f"{spent_on} to {level} {sign} {self.target:g}\n{spread}")
         return canvas
 
 

@@ -11,14 +11,13 @@ from pydantic import Field, PositiveFloat, model_validator
 
 from fedatlas.evaluation.levels import Trace, reached, specification
 from fedatlas.evaluation.selection import hyper_parameters, number_at, varied_hyper_parameters
+from fedatlas.figures.colours import colours
 from fedatlas.figures.style import (
     Shown,
-    colours,
     entry,
+    finish,
     format_hyper_parameters,
-    legend_beside,
-    new_canvas,
-    put_title,
+    new_panels,
     row_title,
     tick_decades,
 )
@@ -43,7 +42,9 @@ _RING: dict[str, Any] = {"marker": "o", "ms": 9, "mfc": "none", "mew": 1.2, "ls"
 _ALL_LOST: dict[str, Any] = {"marker": "x", "ms": 5, "ls": ""}
 _SOME_LOST: dict[str, Any] = {"marker": "+", "ms": 6, "ls": ""}
 _CROSS_ROOM = 0.05  # of a panel's height, for the crosses of one line
-_LETTERS_OF_LABEL = 42  # of a bound, in a line of the legend
+_HEIGHT = 2.1  # inches of a panel
+_LETTERS_OF_AXIS = 28  # of a line along a panel's height
+_LETTERS_OF_LABEL = 60  # of a bound, in a line of the legend
 
 
 class SensitivityFigure(Figure):
@@ -95,8 +96,9 @@ class SensitivityFigure(Figure):
         the lowest to the highest seed. Points that lost seeds have a cross on top.
         """
         columns, rows = _columns(shown.rule.window), _rows(self, shown)
-        canvas = new_canvas(2.8 + 2.7 * len(columns), 1.1 + 2.2 * len(rows))
-        axes = canvas.subplots(len(rows), len(columns), squeeze=False, sharex=True)
+        panels = len(rows) * len(columns)
+        canvas, places = new_panels(panels, _HEIGHT, len(columns), sharex=True)
+        axes = np.reshape(np.array(places), (len(rows), len(columns)))
         values = [*(value for row in rows for line in row.lines for value in line.values)]
         values += [value for row in rows for _, value in row.bounds]
         if min(values) > 0 and max(values) >= 10 * min(values):
@@ -106,13 +108,15 @@ class SensitivityFigure(Figure):
         for row, places in zip(rows, axes, strict=True):
             for number, place in enumerate(places):
                 _draw_panel(place, row, number)
-            places[0].set_ylabel(f"{row.title}\n{name}" if row.title else name)
-            legend_beside(places[-1], _legend(row))
+            places[0].set_ylabel(
+                fill(f"{row.title}: {name}" if row.title else name, _LETTERS_OF_AXIS)
+            )
         for place, column in zip(axes[0], columns, strict=True):
-            place.set_title(column.title, fontsize=9)
+            place.set_title(column.title)
         for place in axes[-1]:
             place.set_xlabel(self.hyper_parameter.replace("_", " "))
-        put_title(canvas, title, shown.seeds("geometric mean over rounds; median and range of "))
+        note = shown.seeds("geometric mean over rounds; median and range of ")
+        finish(canvas, title, note, _legend(rows))
         return canvas
 
 
@@ -158,7 +162,7 @@ def _columns(window: float) -> list[_Column]:
 
 def _rows(figure: SensitivityFigure, shown: Shown) -> list[_Row]:
     """The figure's rows; a run has one colour throughout."""
-    colour_of = colours(shown.titles)
+    look_of = shown.looks()
     grouped: dict[str, _Row] = {}
     for run, points in shown.traces.items():
         label = shown.run_titles[run]
@@ -168,10 +172,10 @@ def _rows(figure: SensitivityFigure, shown: Shown) -> list[_Row]:
             of_row.setdefault(title, {})[point] = trace
         for title, traces in of_row.items():
             row = grouped.setdefault(title, _Row(title, [], {}))
-            row.lines.extend(_lines(figure, shown, run, traces, colour_of[label]))
+            row.lines.extend(_lines(figure, shown, run, traces, look_of[label].colour))
             for bound in figure.bounds.get(run, {}).items():
                 mixed = bound in row.bounds or figure.rows == "run"
-                row.bounds[bound] = _SHARED if mixed else colour_of[label]
+                row.bounds[bound] = _SHARED if mixed else look_of[label].colour
     return list(grouped.values())
 
 
@@ -183,7 +187,7 @@ def _lines(
     value_of = {point: _value(figure.hyper_parameter, trace) for point, trace in traces.items()}
     chosen = _chosen(shown, run, [*traces])
     on_lines = _on_lines(traces, value_of)
-    alone = figure.rows == "run"
+    alone = figure.rows == "run" and len(on_lines) > 1
     colour_of = colours(on_lines.keys()) if alone else {}
     lines = []
     for number, (told, points) in enumerate(on_lines.items()):
@@ -302,20 +306,26 @@ def _losses(levels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return ~left.any(axis=1), left.any(axis=1) & ~left.all(axis=1)
 
 
-def _legend(row: _Row) -> list[Line2D]:
-    handles = []
-    for line in row.lines:
-        style, marker = line.look
-        handles.append(entry(line.label, color=line.colour, ls=style, marker=marker, ms=4, lw=1.2))
-    for (theorem, value), colour in row.bounds.items():
-        label = fill(f"bound of {theorem}: {value:.2g}", _LETTERS_OF_LABEL)
-        handles.append(entry(label, color=colour, **_BOUND))
-    if any(line.chosen is not None for line in row.lines):
-        handles.append(entry("chosen of a run", color="grey", **_RING | {"mec": "grey"}))
-    losses = (_losses(levels) for line in row.lines for levels in line.levels)
-    whole, some = zip(*losses, strict=True)
-    if np.concatenate(whole).any():
-        handles.append(entry("every seed lost", color="grey", **_ALL_LOST))
-    if np.concatenate(some).any():
-        handles.append(entry("some seeds lost", color="grey", **_SOME_LOST))
-    return handles
+def _legend(rows: Sequence[_Row]) -> list[Line2D]:
+    """Lines and bounds of all rows, each once."""
+    handles: dict[Any, Line2D] = {}
+    for row in rows:
+        for line in row.lines:
+            if line.label == row.title:
+                continue
+            style, marker = line.look
+            look: Any = {"color": line.colour, "ls": style, "marker": marker, "ms": 4, "lw": 1.2}
+            handles.setdefault((line.label, line.colour, marker), entry(line.label, **look))
+        for (theorem, value), colour in row.bounds.items():
+            label = fill(f"bound of {theorem}: {value:.2g}", _LETTERS_OF_LABEL)
+            handles.setdefault((label, colour), entry(label, color=colour, **_BOUND))
+    lines = [line for row in rows for line in row.lines]
+    found = list(handles.values())
+    if any(line.chosen is not None for line in lines):
+        found.append(entry("chosen of a run", color="grey", **_RING | {"mec": "grey"}))
+    lost = [_losses(levels) for line in lines for levels in line.levels]
+    if any(whole.any() for whole, _ in lost):
+        found.append(entry("every seed lost", color="grey", **_ALL_LOST))
+    if any(some.any() for _, some in lost):
+        found.append(entry("some seeds lost", color="grey", **_SOME_LOST))
+    return found

@@ -10,15 +10,14 @@ import numpy as np
 from pydantic import Field
 
 from fedatlas.evaluation.slopes import Line, slopes_of
+from fedatlas.figures.colours import colours
 from fedatlas.figures.style import (
     BANDS,
     MARKERS,
     Shown,
-    colours,
     entry,
-    legend_beside,
-    new_canvas,
-    put_title,
+    finish,
+    new_panels,
     tick_decades,
     tick_plainly,
 )
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 _COLUMNS = 2
-_LETTERS = 46  # of a line above a panel
+_LETTERS = 60  # of a line above a panel
 _LEAST = 0.5  # decades that an axis shows, lest what is level look steep
 
 
@@ -45,9 +44,8 @@ class SlopesFigure(Figure):
     kind: Literal["slopes"]
     claims: tuple[str, ...] = Field(min_length=1)
 
-    @property
-    def drawn_claims(self) -> tuple[str, ...]:
-        return self.claims
+    def draws(self, claim: Claim) -> bool:
+        return claim.id in self.claims
 
     def check(self, experiment: Experiment) -> None:
         sloping = [claim.id for claim in experiment.claims if claim.test.has_slopes]
@@ -65,15 +63,11 @@ class SlopesFigure(Figure):
         the lowest to the highest of these. The legend has the median of their slopes, and the
         range.
         """
-        columns = min(_COLUMNS, len(shown.claims))
-        rows = -(-len(shown.claims) // columns)
-        canvas = new_canvas(5.9 * columns, 0.6 + 2.9 * rows)
-        places = canvas.subplots(rows, columns, squeeze=False)
-        for place in places.flat[len(shown.claims) :]:
-            place.set_visible(False)
-        for place, claim in zip(places.flat, shown.claims, strict=False):
+        claims = sorted(shown.claims, key=lambda claim: self.claims.index(claim.id))
+        canvas, places = new_panels(len(claims), 3.7, _COLUMNS if len(claims) > 1 else 0)
+        for place, claim in zip(places, claims, strict=True):
             _draw(place, claim, shown)
-        put_title(canvas, title, shown.seeds(BANDS.replace("median", "geometric mean")))
+        finish(canvas, title, shown.seeds(BANDS.replace("median", "geometric mean")))
         return canvas
 
 
@@ -95,8 +89,9 @@ def _draw(place: Axes, claim: Claim, shown: Shown) -> None:
     place.set_xlabel(found[0].along)
     _widen(place)
     place.set_ylabel("\n".join(textwrap.wrap(found[0].of, 28)))
-    place.set_title("\n".join(textwrap.wrap(claim.statement, _LETTERS)), fontsize=8)
-    legend_beside(place, handles)
+    place.set_title(textwrap.fill(claim.statement, _LETTERS), fontsize=9)
+    below: Any = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.24), "frameon": False}
+    place.legend(handles=handles, **below)
 
 
 def _draw_line(place: Axes, line: Line, look: dict[str, Any]) -> None:
@@ -129,7 +124,7 @@ def _told(line: Line) -> str:
     seeds = line.logarithms.shape[1]
     lost = seeds - whole.shape[1]
     note = f"\n{lost} of {seeds} seeds left out" if lost else ""
-    return f"{name}slope {middle}\n({low} to {high}){note}"
+    return f"{name}slope {middle} ({low} to {high}){note}"
 
 
 def _slope(value: float) -> str:

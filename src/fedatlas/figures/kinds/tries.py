@@ -14,11 +14,9 @@ from fedatlas.evaluation.tuning import BAND, band_of_best, expected_best
 from fedatlas.figures.style import (
     DASHED,
     Shown,
-    colours,
     entry,
-    legend_below,
-    new_canvas,
-    put_title,
+    finish,
+    new_panels,
     tick_decades,
     tick_plainly,
 )
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
-_COLUMNS = 2  # of the legend, for each panel
 _LETTERS = 32  # of a line of a label
 _TICKS = (1, 2, 3, 5, 10, 20, 50, 100)
 
@@ -62,13 +59,12 @@ class TriesFigure(Figure):
         Levels are medians over seeds, means over the same part of the rounds as those by which
         points are chosen. Where all that was drawn may be lost, there is no expectation.
         """
-        colour_of, grids = colours(shown.titles), _grids(shown)
-        canvas = new_canvas(1.2 + 3.9 * len(self.measurements), 4.8)
-        axes = canvas.subplots(1, len(self.measurements), squeeze=False)[0]
+        look_of, grids = shown.looks(), _grids(shown)
+        canvas, axes = new_panels(len(self.measurements), 3.4)
         for place, measurement in zip(axes, self.measurements, strict=True):
             for run, traces in grids.items():
                 line = _line(traces, measurement, shown.rule.window)
-                _draw(place, line, colour_of[shown.run_titles[run]])
+                _draw(place, line, look_of[shown.run_titles[run]].colour)
             name = MEASUREMENTS[measurement].long_name
             name = f"1 − {name}" if measurement in LARGER_IS_BETTER else name
             place.set_ylabel(fill(name, _LETTERS))
@@ -79,16 +75,15 @@ class TriesFigure(Figure):
             tick_plainly(place.xaxis, [*(tick for tick in _TICKS if tick < most / 1.2), most])
             place.set_xlabel("configurations tried")
         handles = [
-            entry(shown.run_titles[run], color=colour_of[shown.run_titles[run]], lw=1.4)
+            entry(shown.run_titles[run], color=look_of[shown.run_titles[run]].colour, lw=1.4)
             for run in grids
         ]
         handles.append(entry(f"{BAND:.0%} of draws", color="grey", ls=DASHED, lw=0.9))
-        legend_below(canvas, handles, _COLUMNS * len(self.measurements))
         note = (
-            "expected level of the best of so many configurations, drawn without replacement; a "
-            f"line begins where none may be lost; {shown.seeds('medians of ')}"
+            "expected level of the best of so many configurations, drawn without replacement\na "
+            f"line begins where none may be lost\n{shown.seeds('medians of ')}"
         )
-        put_title(canvas, title, note)
+        finish(canvas, title, note, handles)
         return canvas
 
 

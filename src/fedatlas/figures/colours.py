@@ -1,0 +1,115 @@
+"""Which colour a method has, in figures, in the explorer and in the gallery: one table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, count
+from typing import NamedTuple
+
+#: Okabe and Ito's palette, for any colour vision and print; then Tol's muted colours.
+PALETTE = {
+    **{"blue": "#0072B2", "vermilion": "#D55E00", "green": "#009E73", "pink": "#CC79A7"},
+    **{"orange": "#E69F00", "sky": "#56B4E9", "black": "#000000", "wine": "#882255"},
+    **{"olive": "#999933", "grey": "#999999", "indigo": "#332288", "forest": "#117733"},
+    **{"rose": "#CC6677", "teal": "#44AA99", "brown": "#661100", "sand": "#DDCC77"},
+}
+#: Colour → its methods, which are hardly ever compared with each other. Others take what is free.
+_METHODS = {
+    "blue": "fedpage fmgda extra dp_local_sgd",
+    "vermilion": "fedavg local_sgda gaussian_gradient_descent afsvrg_vp",
+    "green": "scaffold momentum_local_sgda binomial_gradient_descent",
+    "pink": "vfb2_sgd codasca fedlin fedadagrad sgp",
+    "orange": "tdcd dp_fedavg scaffnew ternary_gradient_descent",
+    "sky": "vfb2_saga mifa coda quantised_gradient_descent fedadam gt_sarah",
+    "black": "pooled feddane amplified_fedavg",
+    "wine": "dp_gradient_tracking feddyn fedasync",
+    "olive": "diana growing_samples_descent fednova nids",
+    "indigo": "vfb2_svrg mime online_gradient_descent fedbuff",
+    "forest": "ef21 fedyogi power_of_choice",
+    "rose": "fedavgm marina fedmid",
+    "teal": "coda_plus fedprox dasha fedpaq choco_sgd",
+    "brown": "local_dsgd ef14 cyclic fedsam fed_dual_avg",
+}
+#: Method → the name of its colour.
+METHODS = {method: name for name, methods in _METHODS.items() for method in methods.split()}
+# Of many variants of one method, from dark to light, as they print in grey.
+_SEQUENCE = (
+    *("#0d0887", "#48039f", "#7501a8", "#9e199d"),
+    *("#c13b82", "#db5c68", "#f07f4f", "#fca636"),
+)
+# Of few: shares of black or of white, by whether the colour is light.
+_SHADES = {True: ((0, "#000000"), (0.45, "#000000"), (0.5, "#ffffff"))}
+_SHADES[False] = ((0, "#ffffff"), (0.5, "#ffffff"), (0.75, "#ffffff"))
+_FEW, _LIGHT = 3, 0.3
+
+
+class Look(NamedTuple):
+    """A colour, and how often it was used before in the same figure."""
+
+    colour: str
+    again: int = 0
+
+
+def looks(methods: Mapping[str, str]) -> dict[str, Look]:
+    """Title → its look. methods: title → the method that it is of, in the order of the figure.
+
+    A method has its colour in every figure. Three variants of it, at most, are shades; more are a
+    sequence from dark to light.
+    """
+    variants: dict[str, list[str]] = {}
+    for title, method in methods.items():
+        variants.setdefault(method, []).append(title)
+    found: dict[str, Look] = {}
+    for method, own in _of_methods(variants).items():
+        titles = variants[method]
+        if len(titles) > _FEW:
+            found |= _sequence(titles)
+            continue
+        for title, (share, other) in zip(titles, _SHADES[_is_light(own.colour)], strict=False):
+            found[title] = Look(mixed(own.colour, other, share), own.again)
+    return {title: found[title] for title in methods}
+
+
+def colours(labels: Iterable[str]) -> dict[str, str]:
+    """Label → colour, of what is no method: a sequence from dark to light."""
+    return {label: look.colour for label, look in _sequence(list(dict.fromkeys(labels))).items()}
+
+
+def _sequence(titles: Sequence[str]) -> dict[str, Look]:
+    steps, most = len(_SEQUENCE) - 1, len(titles) - 1
+    if most > steps:
+        return {
+            title: Look(_SEQUENCE[place % (steps + 1)], place // (steps + 1))
+            for place, title in enumerate(titles)
+        }
+    return {
+        title: Look(_SEQUENCE[round(place * steps / max(most, 1))])
+        for place, title in enumerate(titles)
+    }
+
+
+def _is_light(colour: str) -> bool:
+    red, green, blue = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    return 0.299 * red + 0.587 * green + 0.114 * blue > _LIGHT
+
+
+def _of_methods(methods: Iterable[str]) -> dict[str, Look]:
+    """The colours of the table; who has none, or one that is taken, takes the next that is free."""
+    found: dict[str, Look] = {}
+    taken: set[str] = set()
+    for method in methods:
+        if (name := METHODS.get(method)) and name not in taken:
+            taken.add(name)
+            found[method] = Look(PALETTE[name])
+    free = (Look(colour) for name, colour in PALETTE.items() if name not in taken)
+    used = (Look(colour, again) for again in count(1) for colour in PALETTE.values())
+    others = chain(free, used)
+    return {method: found.get(method) or next(others) for method in methods}
+
+
+def mixed(colour: str, other: str, share: float) -> str:
+    """A colour with a share of another, both as #rrggbb."""
+    if not share:
+        return colour
+    pairs = ((int(colour[at : at + 2], 16), int(other[at : at + 2], 16)) for at in (1, 3, 5))
+    return "#" + "".join(f"{round((1 - share) * own + share * more):02x}" for own, more in pairs)
