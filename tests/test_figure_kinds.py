@@ -21,6 +21,7 @@ from fedatlas.algorithms import algorithm_class
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.selection import choices, select
 from fedatlas.federations.vertical.secure_sum import two_trees
+from fedatlas.figures.colours import METHODS
 from fedatlas.figures.graphs import compose_trees
 from fedatlas.figures.style import Shown
 from fedatlas.plan import results
@@ -457,6 +458,13 @@ def test_every_grid_of_fedpage_shows_its_sensitivity():
     # Of the convex objective Theorem 5.2 names no constant.
     without = {name for name in grids if not DECLARED[name].figure.bounds}
     assert without == {"fedpage-grid-convex-a9a"}
+
+
+def test_methods_that_an_experiment_compares_have_colours_of_their_own():
+    for name, experiment in EXPERIMENTS.items():
+        methods = {run.algorithm for run in experiment.runs.values()}
+        own = [METHODS[method] for method in methods if method in METHODS]
+        assert len(own) == len({*own}), name
 
 
 # Slopes.

@@ -58,6 +58,7 @@ _ROOM_OF_TITLE = 0.35  # inches
 _LETTERS_PER_INCH = 13  # of 10 points
 _NARROW = 4.5  # inches
 _ROOM_OF_LINE = 0.6  # inches of a legend beside its texts
+_LETTERS_OF_LINE = 6  # of which its line takes the room
 _CAPTION = 8.5  # points
 _SMALLEST_TITLE = 9.0  # points
 _EDGE = 0.08  # inches around captions and legends
@@ -213,7 +214,7 @@ def legend_beside(place: Axes, handles: list[Line2D]) -> None:
 
 
 def _wrapped(told: str, widest: int) -> str:
-    return "\n".join(textwrap.fill(line, widest) for line in told.splitlines())
+    return "\n".join(textwrap.fill(printable(line), widest) for line in told.splitlines())
 
 
 def tick_plainly(axis: Axis, values: Iterable[float] = ()) -> None:
@@ -287,7 +288,9 @@ def _legend_below(canvas: Canvas, handles: list[Line2D]) -> Legend:
     widest = letters_within(width - _ROOM_OF_LINE, _points("legend.fontsize"))
     for one in handles:
         one.set_label(_wrapped(str(one.get_label()), widest))
-    columns = len(handles)
+    longest = max(len(line) for one in handles for line in str(one.get_label()).splitlines())
+    room = letters_within(width, _points("legend.fontsize"))
+    columns = min(len(handles), 1 + room // (longest + _LETTERS_OF_LINE))
     while True:
         rows = -(-len(handles) // columns)
         legend = canvas.legend(

@@ -1,0 +1,69 @@
+"""Every kind of figure on one small atlas: its width, its smallest letters and its title."""
+
+import numpy as np
+import pytest
+from matplotlib.text import Text
+
+from fedatlas.evaluation.selection import choices, select
+from fedatlas.figures.colours import METHODS, PALETTE, looks
+from fedatlas.figures.style import WIDEST, Shown, as_written, look
+from fedatlas.schema.runs import Selection
+from figure_factory import figure_of
+from trace_factory import make_trace
+
+RULE = Selection(window=1)
+KINDS = [
+    {"points": "selected", "costs": ["round"], "also": ["objective"]},
+    {"kind": "final", "published": {"run-0": (0.01, 0.002)}},
+    {"kind": "sensitivity", "hyper_parameter": "local_step_size"},
+    {"kind": "tries"},
+    {"kind": "scaling", "groups": {"a": ["run-0", "run-1"]}, "cost": "round", "target": 0.1},
+]
+
+
+def of_runs(runs: int) -> Shown:
+    """Runs with long titles, at two points each."""
+    values = 0.7 ** np.arange(21) * np.ones((3, 1))
+    traces = {
+        f"run-{number}": {
+            f"p{step}": make_trace(
+                values**step, clients=10 * (number + 1), hyper_parameters={"local_step_size": step}
+            )
+            for step in (0.5, 1.0)
+        }
+        for number in range(runs)
+    }
+    titles = {
+        run: f"A method that is called {run}, on a long and winding network" for run in traces
+    }
+    return Shown(titles, traces, choices(select(traces, RULE)), RULE)
+
+
+@pytest.mark.parametrize("declared", KINDS, ids=str)
+def test_figures_fit_a_page_and_can_be_read(declared):
+    source = "section 5 of a paper, in place of Figure 3"
+    with look():
+        title = f"{'Runs that nobody compares with each other, on little data, ' * 2}— {source}"
+        canvas = as_written(
+            figure_of(**declared).compose(title, of_runs(3 if "kind" in declared else 9))
+        )
+        canvas.draw_without_rendering()
+    assert canvas.get_figwidth() <= WIDEST
+    texts = [text for text in canvas.findobj(Text) if text.get_visible() and text.get_text()]
+    assert min(text.get_fontsize() for text in texts) >= 8
+    assert "\n" not in canvas.get_suptitle() and source in str(canvas.get_label())
+    for part in (*canvas.texts, *canvas.legends):
+        extent = part.get_window_extent()
+        assert extent.x0 >= 0 and extent.x1 <= canvas.bbox.width
+    if "kind" not in declared:
+        labels = [[str(line.get_label()) for line in place.lines] for place in canvas.axes]
+        assert max(sum(label[0] != "_" for label in own) for own in labels) <= 8
+
+
+def test_a_method_has_its_colour_and_others_what_is_free():
+    found = looks({"one": "fedavg", "another": "mine", "SCAFFOLD": "scaffold"})
+    assert found["one"].colour == PALETTE[METHODS["fedavg"]]
+    assert found["SCAFFOLD"].colour == PALETTE[METHODS["scaffold"]]
+    assert found["another"].colour in {*PALETTE.values()} - {found["one"].colour}
+    many = looks({f"variant {number}": "fedavg" for number in range(20)})
+    assert len({*many.values()}) == 20
