@@ -3,8 +3,10 @@
 import atexit
 import gc
 import sys
+from functools import cache
 from pathlib import Path
 
+import snakemake.rules
 from snakemake.common import dict_to_key_value_args
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
@@ -33,10 +35,15 @@ from fedatlas.schema.config import check_command, export_to_jobs, load_config
 gc.freeze()
 gc.set_threshold(50_000)
 atexit.register(gc.freeze)
-# To ask whether parameters are tables Snakemake loads pandas, which takes a second. Ours are text; a
-# workflow that uses this one as a module may have tables.
-if workflow.modifier.is_main_snakefile() and hasattr(PersistenceBase, "_serialize_param_builtin"):
-    PersistenceBase._serialize_param = property(lambda self: self._serialize_param_builtin)
+# A workflow that uses this one as a module may have tables as parameters, and functions of any kind.
+if workflow.modifier.is_main_snakefile():
+    # To ask whether parameters are tables Snakemake loads pandas, which takes a second. Ours are text.
+    if hasattr(PersistenceBase, "_serialize_param_builtin"):
+        PersistenceBase._serialize_param = property(lambda self: self._serialize_param_builtin)
+    # It asks for every job which arguments a rule's functions take: a tenth of a large dry run.
+    for part in (snakemake.common, snakemake.rules):
+        if hasattr(part, "get_function_params"):
+            part.get_function_params = cache(part.get_function_params)
 
 try:
     check_command(sys.argv[1:])

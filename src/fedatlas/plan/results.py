@@ -33,8 +33,13 @@ def traces(plan: Plan, experiment: str) -> list[str]:
 
 def experiment_files(plan: Plan, name: str) -> list[str]:
     """All that is made of an experiment; its traces too, so that a lost one is made again."""
+    return made_of_traces(plan, name) + traces(plan, name)
+
+
+def made_of_traces(plan: Plan, name: str) -> list[str]:
+    """All that is made of an experiment beside its traces."""
     files = [file.path for step in steps_of(plan, name) for file in step.files()]
-    return [f"{RESULTS}/{path.format(experiment=name)}" for path in files] + traces(plan, name)
+    return [f"{RESULTS}/{path.format(experiment=name)}" for path in files]
 
 
 def steps_of(plan: Plan, name: str) -> list[Step]:
@@ -55,7 +60,7 @@ def tuning(plan: Plan, name: str) -> list[str]:
 def judged_file(plan: Plan, experiment: str, file: str) -> list[str]:
     """A file that claims of an experiment may be about, if it is made."""
     path = f"{RESULTS}/experiments/{experiment}/{file}"
-    return [path] if path in experiment_files(plan, experiment) else []
+    return [path] if path in made_of_traces(plan, experiment) else []
 
 
 def judging_code(plan: Plan, experiment: str) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 from fedatlas.errors import FedatlasError
 from fedatlas.plan.build import Plan, build_plan, group_of, heads_in
 from fedatlas.plan.places import RESULTS
-from fedatlas.plan.results import experiment_files
+from fedatlas.plan.results import experiment_files, made_of_traces
 from fedatlas.schema.papers import DEMO
 
 
@@ -102,4 +102,5 @@ class Selected:
 
     def files_named(self, name: str) -> list[str]:
         """The file of that name of every experiment that has one."""
-        return [file for file in self.results() if Path(file).name == name]
+        files = (file for own in self.names for file in made_of_traces(self._plan, own))
+        return [file for file in files if file.endswith(f"/{name}")]

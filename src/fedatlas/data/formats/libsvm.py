@@ -73,7 +73,7 @@ def read_libsvm(
     from scipy import sparse
     from sklearn.datasets import load_svmlight_file
 
-    raw_labels = []
+    labels_of_blocks = []
 
     def blocks(lines: _Lines) -> Iterator[Any]:
         while lines.are_left:
@@ -85,7 +85,7 @@ def read_libsvm(
             if not np.isfinite(matrix.data).all():
                 raise ValueError("values are not finite")
             matrix.eliminate_zeros()
-            raw_labels.append(raw)
+            labels_of_blocks.append(mapped(raw, labels))
             yield in_smaller_layout(sparse.csr_array(matrix))
 
     try:
@@ -93,7 +93,7 @@ def read_libsvm(
             rows = in_smaller_layout(joined(blocks(lines)))
         if lines.samples == 0:
             raise FedatlasError(f"{path}: holds no samples")
-        label = mapped(np.concatenate(raw_labels), labels)
+        label = np.concatenate(labels_of_blocks)
         if len(label) != lines.samples or not np.isfinite(label).all():
             raise ValueError("labels are not finite")
     except (ValueError, OverflowError) as error:
