@@ -39,6 +39,10 @@ myst_url_schemes = {
     "explorer": "../explorer/index.html#experiment={{path}}",
 }
 myst_enable_extensions = ["deflist"]
+myst_html_meta = {
+    "description": "Papers on federated and distributed optimisation, reproduced and judged, and "
+    "their methods on common axes: rounds, bytes, gradients, time, privacy."
+}
 
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
@@ -63,6 +67,7 @@ sphinx_gallery_conf = {
 html_math_renderer = "unicode"  # making.mathematics
 html_theme = "pydata_sphinx_theme"
 html_title = "fedatlas"
+html_favicon = "_static/favicon.svg"
 html_context = {"default_mode": "auto"}  # light or dark, as the reader's system is
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
@@ -74,6 +79,7 @@ html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
     "show_toc_level": 2,
+    "logo": {"text": f"fedatlas {release}"},
     "show_prev_next": False,
     "navbar_align": "left",
     "secondary_sidebar_items": ["page-toc"],
@@ -93,7 +99,7 @@ def make_pages() -> None:
     """Write what follows from configuration, code and published traces; copy the demo's runs."""
     found = papers.sources(ROOT / "config")
     made = {HERE / "papers" / name: text for name, text in papers.parts(found)}
-    made[HERE / "reference" / "configuration.md"] = configuration.page()
+    made |= {HERE / "reference" / name: text for name, text in configuration.pages()}
     made[HERE / "reference" / "methods.md"] = methods.page()
     made[HERE / "reference" / "objectives.md"] = objectives.page()
     made[HERE / "reference" / "commands.md"] = commands.page()

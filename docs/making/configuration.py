@@ -18,31 +18,46 @@ from fedatlas.schema.foreign import CurvesMapping
 from fedatlas.schema.models import Model
 from fedatlas.schema.papers import Covered, Paper, Sentence
 from fedatlas.schema.suite import Suite
+from making import folded
 from making.schemas import classes_of_claims, kinds_of_figures, words_of_kind
 
-# Heading, the files that it is about, and their models.
+# Page, heading, the files that it is about, and their models.
 _PARTS = (
-    ("The workflow", "`config/config.yaml` and `--config`", [WorkflowConfig]),
-    ("Experiments", "`config/experiments/<group>/<name>.yaml`", [Experiment]),
-    ("Claims", "`claims` of an experiment; the key `kind` decides the others", classes_of_claims()),
+    ("workflow", "The workflow", "`config/config.yaml` and `--config`", [WorkflowConfig]),
+    ("experiments", "Experiments", "`config/experiments/<group>/<name>.yaml`", [Experiment]),
     (
+        "claims",
+        "Claims",
+        "`claims` of an experiment; the key `kind` decides the others",
+        classes_of_claims(),
+    ),
+    (
+        "figures",
         "Figures",
         "`figure` of an experiment; the key `kind` decides the others",
         kinds_of_figures(),
     ),
     (
+        "data",
         "Data sets",
         "`config/datasets.yaml`; the key `format` decides the others",
         formats().values(),
     ),
-    ("The suite", "`config/suite.yaml`, and `suite.yaml` of a project", [Suite]),
-    ("Runs made elsewhere", "a mapping file, `fedatlas import --mapping`", [CurvesMapping]),
+    ("suite", "The suite", "`config/suite.yaml`, and `suite.yaml` of a project", [Suite]),
     (
-        "Papers, sentences, coverage",
+        "curves",
+        "Runs made elsewhere",
+        "a mapping file, `fedatlas import --mapping`",
+        [CurvesMapping],
+    ),
+    (
+        "papers",
+        "Papers, claims, coverage",
         "`config/papers.yaml`, `config/sentences.yaml`, `config/coverage.yaml`",
         [Paper, Sentence, Covered],
     ),
 )
+_FEW = 4  # keys that stand open
 _OPENING = """
 Every key of the files in `config/`, and of mappings, made from the models that validate them. JSON
 schemas for editors and other programs lie in `docs/schemas/`:
@@ -55,18 +70,29 @@ of the experiment once its lists are filled in, as `fedatlas spec <experiment>` 
 """
 
 
-def page() -> str:
-    """The page in Markdown, for the folder docs/reference."""
-    parts: list[str] = ["# Configuration", _OPENING.strip()]
+def pages() -> Iterator[tuple[str, str]]:
+    """Name and Markdown of each page, the overview first, for the folder docs/reference."""
+    rows = [[f"[{title}](configuration-{name}.md)", files] for name, title, files, _ in _PARTS]
+    names = "\n".join(f"configuration-{name}" for name, *_ in _PARTS)
+    contents = f"```{{toctree}}\n:hidden:\n\n{names}\n```"
+    overview = ["# Configuration", _OPENING.strip(), table(("page", "of"), rows), contents]
+    yield "configuration.md", "\n\n".join(overview) + "\n"
     seen: set[type[Model]] = set()
-    for heading, files, models in _PARTS:
-        parts += [f"## {heading}", f"{files}."]
-        for model in once(models, seen):
-            kinds = model.kinds if issubclass(model, ClaimTest) else {}
-            parts += [] if kinds else section(model)
-            for name, kind in kinds.items():
-                parts += section_of_kind(model, name, kind)
-    return "\n\n".join(parts) + "\n"
+    for name, title, files, models in _PARTS:
+        yield f"configuration-{name}.md", "\n\n".join(_part(title, files, models, seen)) + "\n"
+
+
+def _part(
+    title: str, files: str, models: Iterable[type[Model]], seen: set[type[Model]]
+) -> Iterator[str]:
+    yield f"# {title}"
+    yield f"{files[0].upper()}{files[1:]}."
+    for model in once(models, seen):
+        kinds = model.kinds if issubclass(model, ClaimTest) else {}
+        if not kinds:
+            yield from section(model)
+        for kind_name, kind in kinds.items():
+            yield from section_of_kind(model, kind_name, kind)
 
 
 def once(models: Iterable[type[Model]], seen: set[type[Model]]) -> Iterator[type[Model]]:
@@ -83,13 +109,13 @@ def anchor(model: type[Model]) -> str:
     return f"config-{model.__name__.lower()}"
 
 
-def section(model: type[Model]) -> Iterator[str]:
-    """What a model is, and a table of its keys."""
+def section(model: type[Model], level: str = "##") -> Iterator[str]:
+    """What a model is, and a table of its keys. level: of the heading."""
     told, keys = described(model)
     tag = model.model_fields.get("kind") or model.model_fields.get("format")
     values = get_args(tag.annotation) if tag and get_origin(tag.annotation) is Literal else ()
     named = values[0] if len(values) == 1 else ""
-    yield f"({anchor(model)})=\n\n### {model.__name__}" + (f": `{named}`" if named else "")
+    yield f"({anchor(model)})=\n\n{level} {model.__name__}" + (f": `{named}`" if named else "")
     yield as_markdown(told)
     defaults = {name: default_of(field) for name, field in model.model_fields.items()}
     yield _keys(model, defaults, keys)
@@ -97,7 +123,7 @@ def section(model: type[Model]) -> Iterator[str]:
 
 def section_of_kind(model: type[ClaimTest], name: str, kind: Kind) -> Iterator[str]:
     """What a kind of claim says, and a table of its keys."""
-    yield f"(config-kind-{name})=\n\n### `{name}`"
+    yield f"(config-kind-{name})=\n\n## `{name}`"
     yield as_markdown(words_of_kind(model, name))
     defaults = {
         key: "required" if key in kind.requires else default_of(field)
@@ -118,7 +144,8 @@ def _keys(model: type[Model], defaults: Mapping[str, str], told: Mapping[str, st
         ]
         for name, default in defaults.items()
     ]
-    return table(("key", "value", "default", "what it is"), rows)
+    keys = table(("key", "value", "default", "what it is"), rows)
+    return keys if len(rows) < _FEW else folded(f"{len(rows)} keys", keys)
 
 
 def default_of(field: Any) -> str:
@@ -194,7 +221,7 @@ def escaped(words: str) -> str:
 def undescribed() -> Iterable[str]:
     """Keys that no docstring describes, as Model.key."""
     seen: set[type[Model]] = set()
-    for _, _, models in _PARTS:
+    for *_, models in _PARTS:
         for model in once(models, seen):
             yield from undescribed_of(model)
 

@@ -13,7 +13,8 @@ class Enlarging(SphinxTransform):
 
     def apply(self, **_: Any) -> None:
         for image in self.document.findall(nodes.image):
-            if not isinstance(image.parent, nodes.reference):
+            thumbnail = image["uri"].endswith("_thumb.png")  # the gallery makes links of its own
+            if not thumbnail and not isinstance(image.parent, nodes.reference):
                 image["width"] = "100%"
 
 

@@ -52,7 +52,7 @@ def _values(name: str, seen: set[type[Model]]) -> Iterator[str]:
     """Sections of the models that hyper-parameters of a method may be, once each."""
     for field in algorithm_class(name).model_fields.values():
         for model in once(models_in(field.annotation), seen):
-            yield from section(model)
+            yield from section(model, "###")
 
 
 def _method(name: str) -> Iterator[str]:

@@ -25,6 +25,7 @@ from fedatlas.plan.build import Plan, build_plan, group_of
 from fedatlas.schema.claims import Claim
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.papers import DEMO, OURS, RAN, Coverage, Paper, load_coverage
+from making import folded
 from making.published import Published
 from making.words import tests_of_sentences
 
@@ -165,7 +166,7 @@ def _told(row: SentenceOutcome, tests: Mapping[str, str]) -> list[str]:
         tests[sentence.id],
         text(row.setting),
         f"{MARKS[row.outcome]} {row.outcome}",
-        f"{len(row.claims)} claim{'s' * (len(row.claims) > 1)}: {shown}",
+        f"{_counted(len(row.claims), 'claim')}: {shown}",
     ]
 
 
@@ -251,20 +252,32 @@ def _experiment(of: _Sources, name: str, notes: dict[str, str]) -> Iterator[str]
     same = first != name and len(experiment.notes) > 80
     told = f"Notes: those of {link(first, f'#{first}')}." if same else text(experiment.notes)
     yield f"**{title}** ({source}). {told}"
-    yield f"```sh\nsnakemake {name} --cores 2\n```"
-    yield _origin(of, name)
+    if explored := _explored(of, name, "Explore"):
+        curves = "curves, numbers, " if name in of.published.drawable else ""
+        yield f"{explored}: {curves}cases and evidence."
+    yield folded(
+        _counted(len(experiment.claims), "claim") + ", picture, how to run it",
+        "\n\n".join(_folded(of, name, title)),
+    )
+
+
+def _folded(of: _Sources, name: str, title: str) -> Iterator[str]:
+    """The picture, claims and effects of an experiment, and how it is run."""
     whole = _image(name).exists()
     if whole or name in of.published.drawable:
         picture = f"../images/{name}.png" if whole else f"../papers/{FIGURES}/{name}.svg"
         yield f"```{{image}} {picture}\n:alt: {title}\n:loading: lazy\n```"
-    if explored := _explored(of, name, "Explore"):
-        curves = "curves, numbers, " if name in of.published.drawable else ""
-        yield f"{explored}: {curves}cases and evidence."
-    if experiment.claims:
+    if claims := of.plan.experiments[name].claims:
         yield table(
             ("claim, as tested", "source", "outcome", "effect"),
-            [_claimed(of, name, claim) for claim in experiment.claims],
+            [_claimed(of, name, claim) for claim in claims],
         )
+    yield f"```sh\nsnakemake {name} --cores 2\n```"
+    yield _origin(of, name)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _origin(of: _Sources, name: str) -> str:

@@ -16,7 +16,8 @@ def as_restructured_text(
     except (TypeError, ValueError):
         return
     # A star of a formula, or of arguments, would begin emphasis.
-    lines[:] = [line.replace("*", r"\*") for line in lines]
+    prose = "\n".join(lines).partition(">>>")[0].count("\n")
+    lines[:prose] = [line.replace("*", r"\*") for line in lines[:prose]]
     general, told = parted("\n".join(lines), parameters)
     if not told:
         return
