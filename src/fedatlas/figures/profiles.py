@@ -16,7 +16,7 @@ from fedatlas.evaluation.profiles import (
     runtime_profile,
     typical,
 )
-from fedatlas.figures.colours import looks
+from fedatlas.figures.colours import Look
 from fedatlas.figures.style import (
     entry,
     finish,
@@ -43,20 +43,25 @@ class Currency(NamedTuple):
     tries: np.ndarray
 
 
-def compose(title: str, note: str, titles: Mapping[str, str], rows: Sequence[Currency]) -> Canvas:
-    """A row for each currency: runtime, data and performance profile, and the score by tries.
+def compose(
+    title: str,
+    note: str,
+    titles: Mapping[str, str],
+    looks: Mapping[str, Look],
+    rows: Sequence[Currency],
+) -> Canvas:
+    """A column for each currency: runtime, data, performance profile, and the score by tries.
 
-    titles: method → what it is called.
+    titles: method → what it is called. looks: of its line.
     """
     some = any(len(row.tries) > 1 for row in rows)
-    canvas, panels = new_panels(len(rows) * (3 + some), _HEIGHT, 3 + some)
-    axes = np.reshape(np.array(panels), (len(rows), 3 + some))
-    look_of = looks({name: method for method, name in titles.items()})
+    canvas, panels = new_panels((3 + some) * len(rows), _HEIGHT, len(rows))
+    axes = np.reshape(np.array(panels), (3 + some, len(rows)))
     drawn = {  # dashes show what lies below, as methods may coincide
-        method: {"color": look_of[name].colour, "ls": _DASHES[place % len(_DASHES)], "lw": 1.4}
-        for place, (method, name) in enumerate(titles.items())
+        method: {"color": looks[method].colour, "ls": _DASHES[place % len(_DASHES)], "lw": 1.4}
+        for place, method in enumerate(titles)
     }
-    for places, row in zip(axes, rows, strict=True):
+    for places, row in zip(axes.T, rows, strict=True):
         own = [drawn[method] for method in row.costs.methods]
         label = axis(row.cost).label
         spent, cheapest = row.costs.spent, row.costs.unit[:, None, None]
@@ -73,9 +78,11 @@ def compose(title: str, note: str, titles: Mapping[str, str], rows: Sequence[Cur
         if some:
             _tries(places[3], row.tries, own)
     for place, told in zip(
-        axes[0], ("runtime profile", "data profile", "performance profile", "tuning"), strict=False
+        axes[:, 0],
+        ("runtime profile", "data profile", "performance profile", "tuning"),
+        strict=False,
     ):
-        place.set_title(told)
+        place.set_title(told, loc="left")
     handles = [entry(name, **drawn[method]) for method, name in titles.items()]
     finish(canvas, title, note, handles)
     return canvas

@@ -156,13 +156,18 @@ def compose_worst_cases(title: str, cases: Sequence[Case]) -> Canvas:
         place.set_xticks(shown, [f"{tick:g}" for tick in shown])
         place.set_xticks([], minor=True)
         place.set_title(textwrap.fill(own[0].title, 40))
-    canvas.supylabel(_BOUNDED[cases[0].measure], fontsize=9)
+    for place in places:
+        spec: Any = place.get_subplotspec()
+        if spec.is_first_col():
+            place.set_ylabel(textwrap.fill(_BOUNDED[cases[0].measure], 18))
+        if spec.is_last_row():
+            place.set_xlabel("step size times L")
     handles = [
         entry("theorem (mark: its own step)", color="#D55E00", ls=DASHED, marker="v"),
         entry("exact worst case", color="k"),
         entry("runs: the worst of the suite's functions", color="#0072B2", ls="", marker="o"),
     ]
-    finish(canvas, title, "by step size times L", handles)
+    finish(canvas, title, "", handles)
     return canvas
 
 

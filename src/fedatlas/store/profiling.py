@@ -30,7 +30,9 @@ from fedatlas.evaluation.profiles import (
     typical,
 )
 from fedatlas.evaluation.tuning import ranked
+from fedatlas.figures.colours import Look, looks
 from fedatlas.figures.profiles import Currency, compose
+from fedatlas.figures.style import method_of
 from fedatlas.markdown import counted
 from fedatlas.plain_text import printable
 from fedatlas.schema.config import Names, is_named, listed
@@ -50,13 +52,14 @@ if TYPE_CHECKING:
 class Profiles:
     """What methods spend over problems and targets; printed, a table for each currency.
 
-    targets: which there are, in words. titles: method → what it is called. rows: currency → costs,
-    scores, and scores by the number of tries. notes: what was left out, and which problems are not
-    independent.
+    targets: which there are, in words. titles: method → what it is called. looks: of its line.
+    rows: currency → costs, scores, and scores by the number of tries. notes: what was left out, and
+    which problems are not independent.
     """
 
     targets: str
     titles: Mapping[str, str]
+    looks: Mapping[str, Look]
     rows: Mapping[str, Currency]
     notes: Sequence[str]
 
@@ -137,7 +140,7 @@ class Profiles:
         size = _size(self._any.costs)
         note = f"{size}; {self.targets}; pairs: medians of instances, which are seeds"
         title = title or "Costs over problems and targets"
-        return drawn(compose, title, note, self.titles, [*self.rows.values()])
+        return drawn(compose, title, note, self.titles, self.looks, [*self.rows.values()])
 
     @property
     def _any(self) -> Currency:
@@ -245,7 +248,8 @@ def profile(
         ]
     )
     told = _told_targets({metrics[problem] for problem in problems}, targets, of_start)
-    return Profiles(told, dict(zip(methods, called, strict=True)), rows, notes)
+    algorithms = {name: method_of({"": run.trace}, name) for name, (_, run) in methods.items()}
+    return Profiles(told, dict(zip(methods, called, strict=True)), looks(algorithms), rows, notes)
 
 
 def _named_in(atlases: Sequence[Atlas], experiments: Names) -> list[list[str] | None]:
