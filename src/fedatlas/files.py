@@ -77,8 +77,19 @@ def folder_beside(path: Path) -> Iterator[Path]:
         remove_leftovers(path, folders=True)
         # Beside it: a rename is only atomic within one file system.
         prefix = temporary_prefix(path.name)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=prefix) as folder:
-            yield Path(folder)
+        folder = Path(tempfile.mkdtemp(dir=path.parent, prefix=prefix))
+        try:
+            yield folder
+        finally:
+            remove_folder(folder)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder with all that is in it. An OSError names the folder, not a file in it."""
+    try:
+        shutil.rmtree(folder)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(folder)) from error
 
 
 def put_in_place(made: Path, path: Path) -> None:
@@ -116,7 +127,7 @@ def remove_leftovers(path: Path, *, folders: bool = False) -> None:
     """Remove what `leftovers` finds."""
     for leftover in leftovers(path, folders=folders):
         with suppress(OSError):  # another user's, or removed by another process
-            shutil.rmtree(leftover) if folders else leftover.unlink()
+            remove_folder(leftover) if folders else leftover.unlink()
 
 
 def temporary_prefix(name: str) -> str:
@@ -196,13 +207,22 @@ def _explaining(path: Path, temporary: Path | None = None) -> Iterator[None]:
         raise explained from error
 
 
+def file_of(error: Exception) -> Path | None:
+    """The file that the system failed at; where it copied or renamed, the new one."""
+    if not isinstance(error, OSError):
+        return None
+    name = error.filename2 or error.filename
+    return Path(name) if isinstance(name, str) else None
+
+
 def explained_failure(
     error: Exception, path: Path, temporary: Path | None = None
 ) -> FedatlasError | None:
     """A remedy for a failed write; None if it failed for another reason."""
     number = error.errno if isinstance(error, OSError) else None
-    if isinstance(error, OSError) and isinstance(error.filename, str):
-        at_fault, wanted = Path(error.filename).absolute(), path.absolute()
+    at_fault = file_of(error)
+    if at_fault is not None:
+        at_fault, wanted = at_fault.absolute(), path.absolute()
         if wanted.parent not in at_fault.parents and at_fault not in (*wanted.parents, wanted):
             return None  # a file that was to be read
     vanished = temporary is not None and not temporary.exists()

@@ -19,7 +19,7 @@ from fedatlas import __version__
 from fedatlas.cli import conform, looking, model, new, published, rederive, run, step, suite
 from fedatlas.errors import FedatlasError, RunFailedError, first_line, shortage_in
 from fedatlas.extensions import describe_place, open_projects
-from fedatlas.files import OF_DISKS, explained_failure
+from fedatlas.files import OF_DISKS, explained_failure, file_of
 from fedatlas.plain_text import printable, say
 from fedatlas.plan.places import find_projects
 
@@ -136,8 +136,9 @@ def main() -> None:
             advice = "Give the process more memory"
             say(f"error: ran out of memory: {first_line(short)}. {advice}", to_errors=True)
             sys.exit(1)
-        if isinstance(error, OSError) and error.errno in OF_DISKS and error.filename:
-            say(f"error: {explained_failure(error, Path(error.filename))}", to_errors=True)
+        file = file_of(error)
+        if file is not None and isinstance(error, OSError) and error.errno in OF_DISKS:
+            say(f"error: {explained_failure(error, file)}", to_errors=True)
             sys.exit(1)
         # Whoever wrote the method looks for its line, not for those of the loop that called it.
         told = str(error) if isinstance(error, RunFailedError) else describe_place(error)

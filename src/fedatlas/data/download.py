@@ -38,9 +38,11 @@ from fedatlas.data.raw_files import (
 )
 from fedatlas.errors import FedatlasError
 from fedatlas.files import (
+    explained_failure,
     file_digest,
     folder_beside,
     put_in_place,
+    remove_folder,
     remove_leftovers,
     write_atomically,
     write_text,
@@ -98,7 +100,7 @@ def download(raw_file: RawFile, destination: Path, how: Fetching) -> None:
         with folder_beside(destination) as scratch:
             _fill(raw_file, destination, scratch, how)
     except OSError as error:
-        raise FedatlasError(
+        raise explained_failure(error, destination) or FedatlasError(
             f"cannot put {raw_file.path} at {destination}: {error.strerror or error}"
         ) from error
 
@@ -338,7 +340,7 @@ def unpack_archive(
             if not found:
                 raise FedatlasError(f"has no member '{only}' that is a file")
     except BaseException:
-        shutil.rmtree(folder)
+        remove_folder(folder)
         raise
 
 

@@ -6,7 +6,6 @@ is held against the recorded one.
 
 import inspect
 import json
-import shutil
 from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +19,7 @@ from fedatlas.data.tables import PREPARED_KEYS, open_parquet, read_metadata, to_
 from fedatlas.errors import FedatlasError, similar
 from fedatlas.extensions import import_extension
 from fedatlas.federations.context import FederationContext, shard_files
-from fedatlas.files import canonical_json, require_writable, write_atomically
+from fedatlas.files import canonical_json, remove_folder, require_writable, write_atomically
 from fedatlas.schema.federation import Assembled
 from fedatlas.schema.models import read_json, validated
 from fedatlas.schema.objectives import NetworkObjective
@@ -121,7 +120,7 @@ def _trained(
     while True:
         policy, file = seed_policy(folder), folder / "trace.nc"
         trace = train(spec, shards, file, seeds=policy, context=context, keep=keep)
-        shutil.rmtree(folder)
+        remove_folder(folder)
         if trace["status"].item() != "ok":
             raise FedatlasError(f"seed {spec.seeds[0]} diverges and has no model: name another")
         if models:  # else it was killed when it had ended, and only its result was there
