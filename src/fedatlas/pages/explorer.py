@@ -15,6 +15,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,8 @@ from fedatlas.evaluation.verdicts import (
     would_decide,
 )
 from fedatlas.extensions import projects
+from fedatlas.figures.colours import METHODS, PALETTE, SEQUENCE, mixed
+from fedatlas.figures.kinds.region import place_of
 from fedatlas.files import text_digest, write_text
 from fedatlas.pages import SCRIPTS, STYLE, TEMPLATE
 from fedatlas.pages.claim_rows import titled
@@ -52,7 +55,15 @@ from fedatlas.pages.claims_page import STYLE as INTERVAL_STYLE
 from fedatlas.plan.build import build_plan
 from fedatlas.plan.places import shipped_configuration
 from fedatlas.schema.claims import OUTCOMES
-from fedatlas.schema.quantities import COSTS, MEASUREMENTS, choice_label
+from fedatlas.schema.experiments import Experiment
+from fedatlas.schema.quantities import (
+    AXES,
+    COSTS,
+    MEASUREMENTS,
+    choice_label,
+    declared_network,
+)
+from fedatlas.schema.runs import flat
 from fedatlas.store.atlas import Atlas, as_atlas, open_marked
 from fedatlas.store.netcdf import check_sums
 from fedatlas.store.trace import judged
@@ -71,6 +82,9 @@ _FIRST_MEASUREMENTS = (
 )
 
 
+# The page's ground and ink in either scheme, as its style says.
+_SCHEMES = {"light": ("#ffffff", "#1a1f26"), "dark": ("#191f26", "#e7ebf0")}
+_CONTRAST = 3.05  # of lines with their ground, by WCAG 3
 # Up to so many seeds have a quantile of Student's t of their own, more share the last.
 _SEEDS = 100
 
@@ -89,11 +103,9 @@ def write_explorer(
     for file in claims:
         check_sums(file.parent, [file])  # of a published folder
     marked = open_marked(atlas, config)
-    shows = marked.shows
-    if not (atlas / "experiments").is_dir():
-        plan = build_plan(config or shipped_configuration(), *projects())
-        shows = plan.runs_shown
-    write_page(marked, claims, output, shows)
+    plan = marked.plan or build_plan(config or shipped_configuration(), *projects())
+    shows = marked.shows if (atlas / "experiments").is_dir() else plan.runs_shown
+    write_page(marked, claims, output, shows, plan.experiments)
 
 
 def write_page(
@@ -101,6 +113,7 @@ def write_page(
     claims: Iterable[Path],
     output: Path,
     shows: Mapping[str, Sequence[str]] | None = None,
+    experiments: Mapping[str, Experiment] | None = None,
 ) -> None:
     """Write the page about an atlas and its verdicts, and its folder.
 
@@ -108,6 +121,7 @@ def write_page(
     page's name without .html. It holds every healthy seed of every grid point, a file for the
     selected point of a run and one for all others.
     shows: experiment without runs of its own → the runs that it shows, as experiment/run.
+    experiments: of the configuration, whose networks, targets and maps the page proposes.
     FedatlasError names a damaged or foreign file.
     """
     verdicts = [verdict for file in claims for verdict in read_verdicts(file)]
@@ -128,7 +142,7 @@ def write_page(
 
     tree = as_atlas(atlas)
     names = {"folder": folder.name, "atlas": tree.path.resolve().name}
-    described = names | describe(tree, verdicts, shows or {}, keep)
+    described = names | describe(tree, verdicts, shows or {}, experiments or {}, keep)
     library = get_plotlyjs()
     script = "\n".join(source.read_text(encoding="utf-8") for source in SCRIPTS)
     parts = {
@@ -186,6 +200,7 @@ def describe(
     atlas: Atlas,
     verdicts: Sequence[Verdict],
     shows: Mapping[str, Sequence[str]],
+    experiments: Mapping[str, Experiment],
     keep: Keep,
 ) -> dict[str, Any]:
     """The page's JSON: papers, experiments, runs and points, names of axes, and claims.
@@ -198,14 +213,7 @@ def describe(
         {
             "name": paper,
             "experiments": [
-                {
-                    "name": name,
-                    **_declared(atlas, f"{paper}/{name}"),
-                    "runs": [
-                        _describe_run(atlas, f"{paper}/{name}", run, keep)
-                        for run in atlas.names(f"{paper}/{name}")
-                    ],
-                }
+                _describe_experiment(atlas, f"{paper}/{name}", experiments.get(name), keep)
                 for name in atlas.names(paper)
             ],
         }
@@ -229,9 +237,13 @@ def describe(
     cases = cases_of(verdicts)
     return {
         "papers": papers,
-        "thinned": atlas.attrs.get("thinned", ""),
+        "thinned": _thinning(atlas.attrs.get("thinned", "")),
+        "methods": METHODS,
+        "schemes": {name: _scheme(*pair) for name, pair in _SCHEMES.items()},
         "costs": {
-            name: choice_label("exchanges" if name == "round" else name) for name in _SHOWN_COSTS
+            name: {"label": choice_label(one), "unit": {"byte": "B", "s": "s"}.get(AXES[one].units)}
+            for name in _SHOWN_COSTS
+            for one in ["exchanges" if name == "round" else name]
         },
         "measurements": {
             name: {
@@ -279,25 +291,133 @@ def _told(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _declared(atlas: Atlas, experiment: str) -> dict[str, str]:
-    declared = atlas.attributes(experiment)
-    return {key: str(declared.get(key, "")) for key in ("title", "source", "notes", "dataset")}
+def _scheme(ground: str, ink: str) -> dict[str, Any]:
+    """The colours of figures on this ground: mixed with ink until they stand out from it."""
+
+    def shown(colour: str) -> str:
+        return next(
+            mixed_colour
+            for share in range(0, 101, 5)
+            if _contrast(mixed_colour := mixed(colour, ink, share / 100), ground) >= _CONTRAST
+        )
+
+    named = PALETTE | {"black": ink}
+    return {
+        "named": {name: shown(colour) for name, colour in named.items()},
+        "sequence": [*map(shown, SEQUENCE)],
+    }
 
 
-def _describe_run(atlas: Atlas, experiment: str, name: str, keep: Keep) -> dict[str, Any]:
-    place = f"{experiment}/{name}"
+def _contrast(*colours: str) -> float:
+    """That of WCAG 2 between two colours."""
+    numbers = np.array([[int(one[at : at + 2], 16) / 255 for at in (1, 3, 5)] for one in colours])
+    linear = np.where(numbers <= 0.04045, numbers / 12.92, ((numbers + 0.055) / 1.055) ** 2.4)
+    dark, light = np.sort(linear @ [0.2126, 0.7152, 0.0722])
+    return float((light + 0.05) / (dark + 0.05))
+
+
+def _thinning(told: str) -> str:
+    """How many records traces keep, of what the headings of files say."""
+    kept = [int(number) for number in re.findall(r"at most (\d+) records", told)]
+    return " to ".join(map(str, dict.fromkeys([min(kept), max(kept)]))) if kept else ""
+
+
+def _describe_experiment(
+    atlas: Atlas, place: str, declared: Experiment | None, keep: Keep
+) -> dict[str, Any]:
+    told = atlas.attributes(place)
+    runs = {run: _describe_run(atlas, f"{place}/{run}", keep) for run in atlas.names(place)}
+    specs = {run: _specification(atlas, f"{place}/{run}") for run in runs}
+    for run, facts in _told_apart({run: one["title"] for run, one in runs.items()}, specs).items():
+        runs[run]["facts"] = facts
+    return {
+        "name": place.rpartition("/")[2],
+        **{key: str(told.get(key, "")) for key in ("title", "source", "notes", "dataset")},
+        "runs": [*runs.values()],
+        **({} if declared is None else _proposed(declared)),
+        "map": _map(getattr(declared and declared.figure, "pairs", {}), specs),
+    }
+
+
+def _specification(atlas: Atlas, run: str) -> dict[str, Any]:
+    point = atlas.names(run)[0]
+    declared: dict[str, Any] = json.loads(atlas.attributes(f"{run}/{point}")["specification"])
+    return declared
+
+
+def _told_apart(
+    titles: Mapping[str, str], specs: Mapping[str, Mapping[str, Any]]
+) -> dict[str, list[list[str]]]:
+    """What differs between networks and partitions of runs that share a title, by name."""
+    parts = ("network", "partition")
+    facts = {
+        run: dict(pair for part in parts for pair in _in_words(spec.get(part) or {}))
+        for run, spec in specs.items()
+    }
+    found = {}
+    for run, title in titles.items():
+        like = [facts[other] for other, own in titles.items() if own == title]
+        vary = [name for name in facts[run] if len({one.get(name) for one in like}) > 1]
+        found[run] = [[name, facts[run][name]] for name in vary]
+    return found
+
+
+def _map(pairs: Mapping[str, str], specs: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Pairs of runs by the networks that they ran on, where the figure is such a map."""
+    there = {run: other for run, other in pairs.items() if {run, other} <= {*specs}}
+    if not there:
+        return None
+    places = {run: place_of(specs[run]) for run in there}
+    across = sorted(
+        {(place.network.straggler, place.network.latency) for place in places.values()},
+        key=lambda pair: (pair[0] != "no straggler", pair),
+    )
+    up = sorted({(place.parties, place.network.spread) for place in places.values()})
+    return {
+        "across": [[straggler, f"{latency:g}"] for straggler, latency in across],
+        "up": [[f"{parties} parties", f"{spread:g}"] for parties, spread in up],
+        "cells": [
+            {
+                "runs": [run, there[run]],
+                "column": across.index((place.network.straggler, place.network.latency)),
+                "row": up.index((place.parties, place.network.spread)),
+            }
+            for run, place in places.items()
+        ],
+    }
+
+
+def _proposed(experiment: Experiment) -> dict[str, Any]:
+    """The first network and the targets that its figure and its claims name."""
+    asked = [experiment.figure, *(claim.test for claim in experiment.claims)]
+    costs = [
+        cost
+        for one in asked
+        for cost in (*(getattr(one, "costs", None) or ()), getattr(one, "cost", None))
+    ]
+    networks = (declared_network(cost) for cost in costs if cost)
+    levels = [(getattr(one, "measurement", None), getattr(one, "target", None)) for one in asked]
+    return {
+        "network": next(map(asdict, filter(None, networks)), None),
+        "targets": {name: target for name, target in reversed(levels) if name and target},
+    }
+
+
+def _describe_run(atlas: Atlas, place: str, keep: Keep) -> dict[str, Any]:
     traces = {point: judged(atlas.dataset(f"{place}/{point}")) for point in atlas.names(place)}
     declared = atlas.attributes(place)
     stores = {True: ColumnStore(), False: ColumnStore()}
     points = []
     for point, trace in traces.items():
         selected = bool(point == declared["selected"])
+        told = _in_words(hyper_parameters(trace))
         points.append(
             {
                 "name": point,
                 "selected": selected,
                 "label": _label(point, traces),
-                "hyperParameters": [[key, _text(x)] for key, x in hyper_parameters(trace).items()],
+                # Steps first: readers look for them.
+                "hyperParameters": sorted(told, key=lambda pair: "step_size" not in pair[0]),
                 **_describe_trace(trace, stores[selected]),
             }
         )
@@ -306,7 +426,12 @@ def _describe_run(atlas: Atlas, experiment: str, name: str, keep: Keep) -> dict[
     for described in points:
         described["file"] = files[described["selected"]]
     shown = [declared["selected"]] if declared["selected"] in traces else list(traces)
-    return {"name": name, "title": atlas.title(place, *shown), "points": points}
+    return {"name": place.rpartition("/")[2], "title": atlas.title(place, *shown), "points": points}
+
+
+def _in_words(values: Mapping[str, Any]) -> list[list[str]]:
+    """Names and values that are declared, also those within others."""
+    return [[key, _text(x)] for key, x in flat(values).items() if not isinstance(x, Mapping | None)]
 
 
 def _label(point: str, traces: Mapping[str, xr.Dataset]) -> str:

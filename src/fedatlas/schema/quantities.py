@@ -314,10 +314,9 @@ def axis(cost: str) -> Counted:
 
 
 def choice_label(cost: str) -> str:
-    """The label of a counted cost in a list from which readers choose, with its unit."""
+    """The label of a counted cost in a list from which readers choose."""
     counted = AXES[cost]
-    plain = counted.long_name if counted.units == "1" else f"{counted.long_name} ({counted.units})"
-    return counted.choice or counted.label.replace("\n", " ") or plain
+    return counted.choice or counted.label.replace("\n", " ") or counted.long_name
 
 
 def known_cost(cost: str) -> str:

@@ -29,7 +29,8 @@ class Atlas(Mapping[str, xr.DataTree]):
     """Open experiments; a mapping from places, such as paper/experiment/run/point, to trees.
 
     path: the file or folder. attrs: `thinned` says how records were thinned, if they were. shows:
-    experiment that only shows runs of another one here → these runs, as experiment/run.
+    experiment that only shows runs of another one here → these runs, as experiment/run. plan: by
+    which traces are stale, if there is one.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class Atlas(Mapping[str, xr.DataTree]):
         plan: by which they are; without one their code alone decides. FedatlasError names a file
         that is damaged or another, and one that holds a trace of another file.
         """
-        self.path, self._is_results, self._plan = path, results, plan
+        self.path, self._is_results, self.plan = path, results, plan
         self.kept: object = None  # what is needed as long as the atlas, such as a folder
         self.shows: dict[str, list[str]] = {}
         self._names: dict[str, list[str]] = {"": []}
@@ -115,7 +116,7 @@ class Atlas(Mapping[str, xr.DataTree]):
         if place not in self._why_stale:
             found = self._attributes[place]
             own = (found["experiment"], run, point)
-            self._why_stale[place] = why_stale(own, found, self._plan, self.path)
+            self._why_stale[place] = why_stale(own, found, self.plan, self.path)
         return self._why_stale[place]
 
     def is_published(self, place: str) -> bool:

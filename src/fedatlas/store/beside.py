@@ -235,6 +235,16 @@ def notes(
         yield "yours are not thinned: costs may differ by some 10 % for that alone"
 
 
+def thinning(runs: Sequence[AtlasRun]) -> Iterator[str]:
+    """What fewer records mean for costs."""
+    kept = [_records(run) for run in runs if is_thinned(run.trace)]
+    if kept:
+        yield (
+            f"traces are thinned: {len(kept)} of {len(runs)} keep at most {max(kept)} records. Costs "
+            "are read off lines between these: they may be some 10 % off those of whole traces"
+        )
+
+
 def _records(run: AtlasRun) -> int:
     return int(run.trace.sizes["record"])
 

@@ -20,7 +20,7 @@ from fedatlas.plain_text import printable
 from fedatlas.schema.config import Names
 from fedatlas.schema.quantities import MEASUREMENTS, axis
 from fedatlas.store.atlas import Atlas, AtlasRun, as_atlas, atlas_runs
-from fedatlas.store.beside import beside, notes
+from fedatlas.store.beside import beside, notes, thinning
 from fedatlas.store.saving import Cell, Tabular, save_table
 from fedatlas.store.views import is_thinned, thinned
 
@@ -63,6 +63,7 @@ class AtlasComparison:
       t-interval of its logarithm. The upper bound is +inf if a seed never reached the target; a
       single seed has the bounds 0 and +inf. If none reached it, the centre is +inf, and so is the
       lower bound of several seeds;
+    - `most_spent` (run, cost): what a seed spent at its last record, at most;
     - `seeds_at_start` (run,): how many seeds meet the target at their first record. What a run
       spends to a target that all of its seeds meet there is nothing;
     - `delta` (run, cost): of the cost "epsilon" the δ at which it holds for all of these seeds, NaN
@@ -85,7 +86,8 @@ class AtlasComparison:
     def table(self) -> "pd.DataFrame":
         """One row per run: the centre of each cost with its interval, and how many seeds got there.
 
-        A dash stands where a run does not count a cost, "never" where no seed reached the target,
+        A dash stands where a run does not count a cost, "not within" and what a seed spent at most
+        where none reached the target,
         "at start" where all seeds meet it there.
         A time is said to be by the run's own clock, an ε at which δ it holds if any δ is above 0.
         """
@@ -96,7 +98,10 @@ class AtlasComparison:
         started = _met_at_start(found)
         for cost in found["cost"].to_numpy():
             own = found.sel(cost=cost)
-            names = ("centre", "low", "high", "seeds_reached", "seeds", "delta", "clock")
+            names = (
+                *("centre", "low", "high", "seeds_reached", "seeds", "most_spent"),
+                *("delta", "clock"),
+            )
             cells = zip(*(own[name].to_numpy() for name in names), strict=True)
             some = bool((own["delta"] > 0).any())
             columns[str(cost)] = [
@@ -181,8 +186,8 @@ def _cells(found: xr.Dataset, unit: float, comparable: bool) -> list[Cell]:
 
     comparable: whether one is the best.
     """
-    names = ("cost_to_target", "centre", "low", "high", "seeds_reached", "seeds")
-    spent, centre, low, high, reached, seeds = (found[name].to_numpy() for name in names)
+    names = ("cost_to_target", "centre", "low", "high", "seeds_reached", "seeds", "most_spent")
+    spent, centre, low, high, reached, seeds, most = (found[name].to_numpy() for name in names)
     started = _met_at_start(found)
     best = int(np.argmin(np.where(np.isnan(centre) | started, np.inf, centre)))
     least = [
@@ -199,7 +204,7 @@ def _cells(found: xr.Dataset, unit: float, comparable: bool) -> list[Cell]:
         known = seeds[run] > 1 and low[run] < high[run] and reached[run] and not started[run]
         number = _AT_START if started[run] else _plain(one / unit)
         if not math.isfinite(one):
-            number = cost_cell(one, low[run], high[run], reached[run], seeds[run])
+            number = cost_cell(one, low[run], high[run], reached[run], seeds[run], most[run])
         cells.append(Cell(number, ends if known else "", least[run], sum(least) == 1))
     return cells
 
@@ -287,7 +292,7 @@ def measured(
     chosen = atlas_runs(own, experiments=experiments, runs=runs, all_points=all_points)
     mine = measuring(chosen, metric)
     if against is None:
-        return Measured(mine, [], [], lambda: marks(mine))
+        return Measured(mine, [], [], lambda: [*marks(mine), *thinning(mine)])
     other = as_atlas(against)
     with error_context(f"published traces {other.path}"):
         theirs = measuring(atlas_runs(other, experiments=published), metric)
@@ -373,12 +378,17 @@ def format_names(names: Sequence[RunName]) -> list[str]:
     ]
 
 
-def cost_cell(centre: float, low: float, high: float, reached: int, seeds: int) -> str:
-    """A cost with its interval over seeds; reached: how many of them reached the target."""
+def cost_cell(
+    centre: float, low: float, high: float, reached: int, seeds: int, most: float = math.inf
+) -> str:
+    """A cost with its interval over seeds.
+
+    reached: how many of them reached the target. most: what a seed spent at most, if it is known.
+    """
     if math.isnan(centre):
         return "–"
     if not reached:
-        return "never"
+        return f"not within {_number(most)}" if most < math.inf else "never"
     if seeds == 1 or low == high:
         return _number(centre)
     # If one seed of several reached it, there is no lower bound either.

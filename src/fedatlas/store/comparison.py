@@ -129,6 +129,7 @@ def _costs_to_target(
     spent = np.full((len(runs), len(seeds), len(costs)), np.nan)
     intervals = np.full((3, len(runs), len(costs)), np.nan)
     deltas = np.full((len(runs), len(costs)), np.nan)
+    most = np.full_like(deltas, np.nan)
     reached = np.zeros(spent.shape[:2], dtype=bool)
     at_start = np.zeros(len(runs), dtype=int)
     ends = np.full(spent.shape[:2], np.nan)
@@ -147,6 +148,7 @@ def _costs_to_target(
             if not _lacks(run, name, left_out):
                 spent[i, own, j] = cost_to_reach(run.trace, metric, name, level)
                 intervals[:, i, j] = _interval(spent[i, own, j])
+                most[i, j] = np.fmax.reduce(cost_axis(run.trace, name)[:, -1])
                 if name == EPSILON and reached[i].any():
                     deltas[i, j] = largest_delta(delta_to_reach(run.trace, metric, level))
     of_runs = {
@@ -157,6 +159,7 @@ def _costs_to_target(
         "seeds_reached": ("run", reached.sum(axis=1)),
         "seeds_at_start": ("run", at_start),
         "delta": (("run", "cost"), deltas),
+        "most_spent": (("run", "cost"), most),
         "final_floor": ("run", np.full(len(runs), floor if np.isfinite(floor) else np.nan)),
         "seeds_at_floor": ("run", (ends <= floor).sum(axis=1)),
     }

@@ -68,7 +68,7 @@ class RegionFigure(Figure):
         Columns are stragglers; across is the latency, up the spread of times.
         """
         results = Results(shown.traces, shown.chosen)
-        places = {run: _place(specification(shown.chosen_trace(run))) for run in self.pairs}
+        places = {run: place_of(specification(shown.chosen_trace(run))) for run in self.pairs}
         rows = self._rows(places, results)
         networks = [place.network for place in places.values()]
         grid = _Grid(
@@ -226,7 +226,7 @@ def _draw_row(panels: Sequence[Axes], row: _Row, grid: _Grid) -> Any:
     return drawn
 
 
-def _place(spec: Mapping[str, Any]) -> _Place:
+def place_of(spec: Mapping[str, Any]) -> _Place:
     """The place of a run's specification; FedatlasError if no axis is for its times."""
     from fedatlas.federations.vertical.machines import slowdown_of  # which loads scipy
 

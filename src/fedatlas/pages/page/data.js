@@ -61,15 +61,17 @@ function rowsOf(point, name) {
   );
 }
 
+// A seed's row; one row stands for all that are alike.
+const ofSeed = (rows, seed) => rows[rows.length === 1 ? 0 : seed];
+
 function networkTime(point, network) {
   const messages = rowsOf(point, "sequential_messages");
   const bytes = rowsOf(point, "sequential_bytes");
   const gradients = rowsOf(point, "sequential_gradients");
   const seeds = Math.max(messages.length, bytes.length, gradients.length);
-  const of = (rows, seed) => rows[rows.length === 1 ? 0 : seed];
   const { latency, bandwidth, gradient } = network;
   return Array.from({ length: seeds }, (_, seed) => {
-    const [m, b, g] = [of(messages, seed), of(bytes, seed), of(gradients, seed)];
+    const [m, b, g] = [messages, bytes, gradients].map((rows) => ofSeed(rows, seed));
     const times = new Float64Array(point.records);
     for (let i = 0; i < times.length; i++) times[i] = latency * m[i] + b[i] / bandwidth + gradient * g[i];
     return times;
@@ -176,7 +178,7 @@ function curveOf(point, measurement, cost, network, band, statistics) {
   if (costs.length > 1) {
     x = commonCosts(costs);
     values = costs.map((row, seed) =>
-      interpolated(x, row, values[values.length === 1 ? 0 : seed]),
+      interpolated(x, row, ofSeed(values, seed)),
     );
   }
   const curve = { x, centre: values[0], low: values[0], high: values[0] };
@@ -242,22 +244,14 @@ function costInterval(costs, seeds, quantiles) {
   return [centre, low, all ? high : Infinity];
 }
 
-// A measurement at the last record of the seeds that did not diverge.
-function endsOf(point, measurement) {
-  const values = rowsOf(point, measurement);
-  const healthy = point.seeds - point.diverged;
-  return Array.from({ length: healthy }, (_, seed) => values[values.length === 1 ? 0 : seed].at(-1));
-}
-
-// One curve's row: values at the end and costs as [centre, low, high], and how many seeds reached
-// the target. `final` is what the table shows, as the figure sums up seeds, `atMost` which of its
+// One curve's row: values at the end and costs as [centre, low, high], how many seeds reached the
+// target, and what the run spent in all. `final` is what the table shows, as the figure sums up seeds, `atMost` which of its
 // numbers are upper bounds, `atFloor` how many seeds end where the measurement is cut off.
 function numbersOf(point, { y, x, target, band }, network, statistics) {
   const { scale, quantiles } = statistics;
   const values = rowsOf(point, y);
-  const of = (rows, seed) => rows[rows.length === 1 ? 0 : seed];
-  const ends = endsOf(point, y);
-  const seeds = [...ends.keys()];
+  const seeds = [...Array(point.seeds - point.diverged).keys()];
+  const ends = seeds.map((seed) => ofSeed(values, seed).at(-1));
   const mean = summed(ends, "interval", statistics);
   const median = summed(ends, "range", statistics);
   const atFloor = ends.filter((value) => isAtFloor(value, scale)).length;
@@ -271,9 +265,10 @@ function numbersOf(point, { y, x, target, band }, network, statistics) {
   const objective = "objective" in point.columns ? rowsOf(point, "objective") : null;
   const distance = scale.best === 1 ? 1 - target : target;
   const found = seeds.map((seed) => {
-    const own = objective && of(objective, seed);
-    return costToReach(of(values, seed), own, of(costs, seed), distance, scale);
+    const own = objective && ofSeed(objective, seed);
+    return costToReach(ofSeed(values, seed), own, ofSeed(costs, seed), distance, scale);
   });
+  row.spent = Math.max(...costs.map((one) => one.at(-1)));
   row.cost = costInterval(found, point.seeds, quantiles);
   row.reached = found.filter(Number.isFinite).length;
   return row;
@@ -292,71 +287,103 @@ function proposedTarget(entries, scale) {
   return Number.isFinite(target) ? Number(target.toPrecision(6)) : "";
 }
 
-// A number with its bounds; lines may break between numbers only. atMost: which of them are upper
-// bounds.
-function interval([centre, low, high], atMost = [false, false, false]) {
+// A cost with a unit of a size that is easily read. unit: "B", "s" or nothing, for counts.
+function amount(cost, unit) {
+  const value = +cost.toPrecision(3);
+  if (unit === "s" && value >= 120) {
+    return value < 7200 ? `${+(value / 60).toPrecision(3)} min` : `${+(value / 3600).toPrecision(3)} h`;
+  }
+  const power = value ? Math.floor(Math.log10(value) / 3) : 0;
+  const thousands = Math.max(unit === "s" ? -3 : 0, Math.min(power, 4));
+  const prefix = "nµm kMGT"[thousands + 3].trim();
+  return `${+(value / 1000 ** thousands).toPrecision(3)}${unit && " "}${prefix}${unit}`;
+}
+
+// A number with its bounds, as `show` writes them; lines may break between numbers only. atMost:
+// which of them are upper bounds. beyond: an infinite bound.
+function interval([centre, low, high], show, { atMost = [], beyond = "∞" } = {}) {
   const number = (...parts) => element("span", { className: "whole" }, ...parts);
-  if (centre === Infinity) return [number("never")];
-  const [most, mostLow, mostHigh] = atMost.map((is) => (is ? "≤ " : ""));
-  const first = number(most, rounded(centre));
+  const [most, mostLow, mostHigh] = [0, 1, 2].map((at) => (atMost[at] ? "≤ " : ""));
+  const first = number(most, show(centre));
   if (low === high || (low <= 0 && high === Infinity)) return [first];
-  const bound = (value) => (Number.isFinite(value) ? rounded(value) : value > 0 ? "∞" : "–");
+  const bound = (value) => (Number.isFinite(value) ? show(value) : value > 0 ? beyond : "–");
   const bounds = [number("(", mostLow, bound(low)), " to ", number(mostHigh, bound(high), ")")];
   return [first, " ", element("span", { className: "bounds" }, ...bounds)];
 }
 
-// Rows in the asked order: by a column, from small to large or, with a minus, the other way. Rows of
-// hidden curves, which have no numbers, come last.
+// Rows in the asked order: by a column, from small to large or, with a minus, the other way; equal
+// ones stay in order. Rows of hidden curves, which have no numbers, come last.
 function sortedRows(rows, sort) {
-  const key = sort.replace("-", "");
-  if (!key) return rows;
-  const hidden = rows.filter((row) => row.hidden);
+  const sign = sort.startsWith("-") ? -1 : 1;
   const value = {
     run: (row) => row.label,
     final: (row) => row.final[0],
     cost: (row) => row.cost?.[0] ?? Infinity,
     seeds: (row) => row.reached ?? 0,
-  }[key];
-  const order = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
-  const sorted = rows
-    .filter((row) => !row.hidden)
-    .sort((a, b) => order(value(a), value(b)));
-  return [...(sort.startsWith("-") ? sorted.reverse() : sorted), ...hidden];
+  }[sort.replace("-", "")];
+  const order = (a, b) => (a < b ? -sign : a > b ? sign : 0);
+  const shown = rows.filter((row) => !row.hidden).sort((a, b) => order(value(a), value(b)));
+  return [...shown, ...rows.filter((row) => row.hidden)];
 }
 
-function numberCells(row) {
+function numberCells(row, unit) {
   if (row.hidden) return { final: [], cost: [], seeds: [] };
+  const show = (cost) => amount(cost, unit);
+  const never = row.cost?.[0] === Infinity;
   return {
-    final: interval(row.final, row.atMost),
-    cost: row.cost === null ? ["–"] : interval(row.cost),
+    final: interval(row.final, rounded, row),
+    cost:
+      row.cost === null
+        ? ["–"]
+        : never
+          ? [`not within ${show(row.spent)}`]
+          : interval(row.cost, show, { beyond: `> ${show(row.spent)}` }),
     seeds: [row.reached === null ? `${row.seeds}` : `${row.reached} of ${row.seeds}`],
   };
 }
 
+// Which run spends least, in a sentence. goal: cost and target in words.
+function answer(rows, goal, unit) {
+  const asked = rows.filter((row) => row.cost !== null);
+  const [best, ...others] = sortedRows(asked, "cost").filter((row) => row.reached === row.seeds);
+  if (!asked.length) return [];
+  if (!best) return [`No run arrives at ${goal.target} with all its seeds within what it spent.`];
+  const told = (row) => [element("strong", {}, row.label), ` ${amount(row.cost[0], unit)}`];
+  const alike = others.filter((row) => row.cost[1] <= best.cost[2]).length;
+  const lost = asked.length - others.length - 1;
+  const early = asked.filter((row) => row.cost[0] === Infinity && row.spent < best.cost[2]);
+  const names = early.slice(0, 3).map((row) => row.label).join("; ");
+  return [
+    ...[`Least ${goal.cost} to ${goal.target}: `, ...told(best)],
+    ...(others.length ? ["; then ", ...told(others[0])] : []),
+    alike ? `. The intervals of ${counted(alike, "run")} overlap with the first` : "",
+    lost ? `. ${lost} of ${asked.length} do not arrive with all seeds` : "",
+    early.length ? `. Undecided, as they ended before: ${names}${early.length > 3 ? " …" : ""}.` : ".",
+  ];
+}
+
 // Focus stays where it was.
-function fillNumbers(table, rows, columns, sort, colours) {
+function fillNumbers(table, rows, columns, sort, unit) {
   const { activeElement } = document;
   const { sort: sorting, key: named } = table.contains(activeElement) ? activeElement.dataset : {};
   const heads = columns.map(([key, text]) => {
-    const button = element("button", { type: "button" }, text);
+    const order = [`-${key}`, key].indexOf(sort);
+    const mark = element("span", { "aria-hidden": "true" }, [" ▼", " ▲"][order] ?? " ↕");
+    const button = element("button", { type: "button", title: "Sort by this column" }, text, mark);
     button.dataset.sort = key;
     const cell = element("th", { scope: "col", className: key === "run" ? "" : "number" }, button);
-    if (sort.replace("-", "") !== key) return cell;
-    cell.setAttribute("aria-sort", sort.startsWith("-") ? "descending" : "ascending");
-    button.append(element("span", { "aria-hidden": "true" }, sort.startsWith("-") ? " ▼" : " ▲"));
+    if (order >= 0) cell.setAttribute("aria-sort", ["descending", "ascending"][order]);
     return cell;
   });
   table.tHead.rows[0].replaceChildren(...heads);
   table.tBodies[0].replaceChildren(
     ...rows.map((row) => {
-      const cells = numberCells(row);
+      const cells = numberCells(row, unit);
       return element(
         "tr",
         {},
-        element("th", { scope: "row" }, legendButton(row, colours)),
-        ...columns
-          .filter(([key]) => key !== "run")
-          .map(([key]) => element("td", { className: "number" }, ...cells[key])),
+        element("th", { scope: "row" }, legendButton(row)),
+        ...columns.slice(1).map(([key]) => element("td", { className: "number" }, ...cells[key])),
       );
     }),
   );
@@ -368,20 +395,20 @@ function fillNumbers(table, rows, columns, sort, colours) {
 function numbersCsv(rows, metric, cost, target, floor) {
   const quoted = (value) => (/[",\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
   const number = (value) => (value === Infinity ? "inf" : value === -Infinity ? "-inf" : `${value}`);
-  const head = ["experiment", "run", "point", "title", "metric", "cost", "target", "seeds"];
-  const more = [
-    ...["seeds_reached", "centre", "low", "high", "final", "final_low", "final_high"],
-    ...["final_median", "final_lowest", "final_highest", "final_floor", "seeds_at_floor"],
-  ];
-  const lines = rows.map((row) => {
-    const costs = row.cost === null ? ["", "", ""] : row.cost.map(number);
-    const own = [row.experiment, row.run, row.point, row.title, metric, cost, `${target}`];
-    const counts = [`${row.seeds}`, row.reached === null ? "" : `${row.reached}`];
-    const ends = [...row.mean, ...row.median].map(number);
-    const floors = [floor === null ? "" : `${floor}`, `${row.atFloor}`];
-    return [...own, ...counts, ...costs, ...ends, ...floors].map(quoted).join();
+  const records = rows.map((row) => {
+    const [centre, low, high] = row.cost?.map(number) ?? ["", "", ""];
+    const [final, final_low, final_high] = row.mean.map(number);
+    const [final_median, final_lowest, final_highest] = row.median.map(number);
+    return {
+      ...{ experiment: row.experiment, run: row.run, point: row.point, title: row.title },
+      ...{ metric, cost, target, seeds: row.seeds, seeds_reached: row.reached ?? "" },
+      ...{ centre, low, high, final, final_low, final_high },
+      ...{ final_median, final_lowest, final_highest },
+      ...{ final_floor: floor ?? "", seeds_at_floor: row.atFloor },
+    };
   });
-  return [[...head, ...more].join(), ...lines].join("\n") + "\n";
+  const lines = records.map((record) => Object.values(record).map(String).map(quoted).join());
+  return [Object.keys(records[0] ?? {}).join(), ...lines].join("\n") + "\n";
 }
 
 // Text as a literal of Python.

@@ -10,18 +10,18 @@ const DEFAULTS = {
   ys: "auto",
   band: "range",
   target: "",
-  sort: "",
-  latency: 0.05,
-  bandwidth: 1e6,
-  gradient: 1e-5,
+  sort: "cost",
   experiment: "",
   outcome: "",
   question: "",
   paper: "",
   shown: "0",
 };
+const NETWORK_AT_FIRST = { latency: 0.05, bandwidth: 1e6, gradient: 1e-5 };
 const NUMBERS = ["latency", "bandwidth", "gradient"]; // of the network that a reader declares
 const QUESTIONS = { paper: "claims of papers", ours: "questions of ours" };
+// What boxes choose: without and with their tick.
+const CHECKED = { points: ["selected", "all"], shown: ["0", "1"] };
 const SCALES = ["auto", "linear", "log"];
 
 function isAllowed(name, value) {
@@ -43,11 +43,12 @@ function toAddress(state, experiments) {
   for (const [key, usual] of Object.entries(DEFAULTS)) {
     if (String(state[key]) !== String(usual)) address.set(key, state[key]);
   }
+  if (state.x === NETWORK) for (const name of NUMBERS) address.set(name, state[name]);
   return address.toString();
 }
 
 // Returns {state, unknown}: names that the address has and this page has not.
-function fromAddress(text, atlas, first) {
+function fromAddress(text, atlas) {
   const address = new URLSearchParams(text);
   const unknown = [];
   const known = (key, allowed, usual) => {
@@ -56,11 +57,11 @@ function fromAddress(text, atlas, first) {
     unknown.push(value);
     return usual;
   };
-  const number = (key) => {
-    const value = Number(address.get(key) || DEFAULTS[key]);
+  const number = (key, usual) => {
+    const value = Number(address.get(key) || usual);
     if (isAllowed(key, value)) return value;
     unknown.push(`${key} ${address.get(key)}`);
-    return DEFAULTS[key];
+    return usual;
   };
   const state = { chosen: new Set(), hidden: new Set() };
   for (const name of address.getAll("show")) {
@@ -74,53 +75,72 @@ function fromAddress(text, atlas, first) {
   }
   state.experiment = known("experiment", ["", ...atlas.names], DEFAULTS.experiment);
   if (!address.has("show")) {
-    state.chosen = new Set(state.experiment ? atlas.shownBy(state.experiment) : first.chosen);
+    state.chosen = new Set(state.experiment ? atlas.shownBy(state.experiment) : firstChosen(atlas));
   }
-  const proposed = atlas.propose(state.chosen);
-  state.y = known("y", [...atlas.measurements.keys()], proposed.y);
-  state.x = known("x", [...atlas.costs.keys()], proposed.x);
-  state.points = known("points", ["selected", "all"], DEFAULTS.points);
-  state.xs = known("xs", SCALES, DEFAULTS.xs);
-  state.ys = known("ys", SCALES, DEFAULTS.ys);
-  state.band = known("band", Object.keys(BANDS), DEFAULTS.band);
+  const proposed = { ...DEFAULTS, ...atlas.propose(state.chosen) };
+  const allowed = {
+    y: [...atlas.measurements.keys()],
+    x: [...atlas.costs.keys()],
+    points: CHECKED.points,
+    xs: SCALES,
+    ys: SCALES,
+    band: Object.keys(BANDS),
+    sort: SORTABLE.flatMap((key) => [key, `-${key}`]),
+    outcome: ["", ...atlas.outcomes.map(({ name }) => name)],
+    question: ["", ...Object.keys(QUESTIONS)],
+    paper: ["", ...atlas.claimPapers],
+    shown: CHECKED.shown,
+  };
+  for (const [key, values] of Object.entries(allowed)) state[key] = known(key, values, proposed[key]);
   const target = Number(address.get("target"));
-  state.target = address.get("target") && Number.isFinite(target) ? target : DEFAULTS.target;
-  state.sort = known("sort", ["", ...SORTABLE, ...SORTABLE.map((key) => `-${key}`)], DEFAULTS.sort);
-  for (const name of NUMBERS) state[name] = number(name);
-  const outcomes = atlas.outcomes.map(({ name }) => name);
-  state.outcome = known("outcome", ["", ...outcomes], DEFAULTS.outcome);
-  state.question = known("question", ["", ...Object.keys(QUESTIONS)], DEFAULTS.question);
-  state.paper = known("paper", ["", ...atlas.claimPapers], DEFAULTS.paper);
-  state.shown = known("shown", ["0", "1"], DEFAULTS.shown);
+  state.target = address.get("target") && Number.isFinite(target) ? target : "";
+  for (const name of NUMBERS) state[name] = number(name, proposed.network[name]);
   return { state, unknown };
 }
 
 // The figure: what Plotly is told.
 
+// Dashes of lines, as Plotly and as SVG name them.
 const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
 const SWATCHES = ["", "7 4", "1.5 3", "7 3 1.5 3", "12 5", "12 3 1.5 3"];
+// A legend of more is longer than the figure; the table has it, too.
+const LEGEND_UP_TO = 16;
 // Beyond as many curves ranges cover each other, and take longer to draw than a reader waits.
 const RANGES_UP_TO = 24;
 // What bands are, as a curve's hover text names them.
 const BANDS = { range: "seeds", interval: "95 %", none: "seeds" };
 const CONFIG = { responsive: true, displayModeBar: false, doubleClick: "reset" };
 
-function themed() {
+function themed({ schemes }) {
   const style = getComputedStyle(document.documentElement);
-  const value = (name) => style.getPropertyValue(`--${name}`).trim();
-  return {
-    colours: value("colours").split(" "),
-    text: value("text"),
-    surface: value("surface"),
-    grid: value("grid"),
-    edge: value("edge"),
-  };
+  const names = ["text", "surface", "grid", "edge", "accent"];
+  const scheme = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+  const values = names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]);
+  return { ...Object.fromEntries(values), ...schemes[scheme] };
 }
 
-// A curve's number decides its colour and, where colours repeat, its dashes.
-function styleOf(number, colours) {
-  const dash = Math.floor(number / colours.length) % DASHES.length;
-  return { colour: colours[number % colours.length], dash: DASHES[dash], swatch: SWATCHES[dash] };
+// Give entries their look. As in figures, a method has its colour in every view; one that has none,
+// or whose colour is taken, the next that is free. Variants of it differ by dashes; where there is
+// nothing else, by a sequence from dark to light.
+function style(entries, { methods }, { named, sequence }) {
+  const variants = Map.groupBy(entries, ({ point }) => point.algorithm);
+  const taken = new Map();
+  for (const method of variants.keys()) {
+    const name = methods[method];
+    if (name && ![...taken.values()].includes(name)) taken.set(method, name);
+  }
+  const free = Object.keys(named).filter((name) => ![...taken.values()].includes(name));
+  let next = 0;
+  for (const [method, own] of variants) {
+    const name = taken.get(method) ?? free[next++ % free.length];
+    const colours = variants.size === 1 && own.length > 3 ? sequence : [named[name]];
+    const spread = own.length < colours.length ? (colours.length - 1) / (own.length - 1) : 1;
+    own.forEach((entry, place) => {
+      const dash = Math.floor(place / colours.length) % DASHES.length;
+      const colour = colours[Math.round(place * spread) % colours.length];
+      Object.assign(entry, { colour, dash: DASHES[dash], swatch: SWATCHES[dash] });
+    });
+  }
 }
 
 // Plotly reads a few tags and %{…} in texts: a trace's are data.
@@ -140,23 +160,17 @@ function wrapped(text, width) {
 }
 
 function hoverText(entry, width) {
-  const [title, ...rest] = [entry.label, entry.seeds, entry.hyperParameters];
+  const [title, ...rest] = [entry.label, entry.seeds, entry.settings];
   const lines = rest.flatMap((text) => wrapped(text, width));
   return [`<b>${wrapped(title, width).map(plain).join("<br>")}</b>`, ...lines.map(plain)].join("<br>");
 }
 
 // Curves of one style are one of Plotly's traces, with gaps between them: it takes a fraction of
 // the time of a trace for each.
-function lineTraces(entries, theme, logarithmic, width, band) {
-  const styles = theme.colours.length * DASHES.length;
-  const groups = new Map();
-  for (const entry of entries) {
-    const style = entry.number % styles;
-    if (!groups.has(style)) groups.set(style, []);
-    groups.get(style).push(entry);
-  }
+function lineTraces(entries, logarithmic, width, band, unit) {
+  const groups = Map.groupBy(entries, ({ colour, dash }) => colour + dash);
   const ranges = entries.length <= RANGES_UP_TO;
-  return [...groups].map(([style, members]) => {
+  return [...groups.values()].map((members) => {
     const length = members.reduce((sum, { curve }) => sum + curve.x.length + 1, 0);
     const [x, y, text] = [new Float64Array(length), new Float64Array(length), new Array(length)];
     const customdata = ranges ? new Array(length) : undefined;
@@ -173,7 +187,7 @@ function lineTraces(entries, theme, logarithmic, width, band) {
       x[place] = y[place] = NaN;
       place++;
     }
-    const { colour, dash } = styleOf(style, theme.colours);
+    const [{ colour, dash }] = members;
     const range = ranges ? ` (${BANDS[band]} %{customdata[0]:.4~g} to %{customdata[1]:.4~g})` : "";
     const others = members.length > 1 ? ` and ${members.length - 1} more` : "";
     return {
@@ -185,41 +199,29 @@ function lineTraces(entries, theme, logarithmic, width, band) {
       text,
       customdata,
       line: { color: colour, dash, width: entries.length > RANGES_UP_TO ? 1.3 : 2 },
-      hovertemplate: `%{y:.6~g}${range} at %{x:.6~g}<br>%{text}<extra></extra>`,
+      hovertemplate: `%{y:.6~g}${range} at %{x:.4~s}${unit}<br>%{text}<extra></extra>`,
       hoverlabel: { bordercolor: colour },
     };
   });
 }
 
-function rangeTraces(entries, theme, logarithmic) {
-  return entries.map(({ curve, number }) => {
-    const { colour } = styleOf(number, theme.colours);
-    const [x, y] = [[], []];
-    const outline = (from, to) => {
-      if (x.length) {
-        x.push(NaN);
-        y.push(NaN);
-      }
-      for (let i = from; i < to; i++) {
-        x.push(curve.x[i]);
-        y.push(curve.high[i]);
-      }
-      for (let i = to - 1; i >= from; i--) {
-        x.push(curve.x[i]);
-        y.push(curve.low[i]);
-      }
-    };
-    let from = 0;
+function rangeTraces(entries, logarithmic) {
+  return entries.map(({ curve, colour }) => {
+    const isDrawn = (i) =>
+      Number.isFinite(curve.low[i] + curve.high[i]) &&
+      (!logarithmic.x || curve.x[i] > 0) &&
+      (!logarithmic.y || curve.low[i] > 0);
+    const [x, y, part] = [[], [], []];
     for (let i = 0; i <= curve.x.length; i++) {
-      const drawn =
-        i < curve.x.length &&
-        Number.isFinite(curve.low[i]) &&
-        Number.isFinite(curve.high[i]) &&
-        (!logarithmic.x || curve.x[i] > 0) &&
-        (!logarithmic.y || curve.low[i] > 0);
-      if (drawn) continue;
-      if (i > from) outline(from, i);
-      from = i + 1;
+      if (i < curve.x.length && isDrawn(i)) part.push(i);
+      else if (part.length) {
+        // Along the upper edge and back along the lower one; outlines have gaps between them.
+        const back = part.toReversed();
+        if (x.length) for (const values of [x, y]) values.push(NaN);
+        x.push(...[...part, ...back].map((at) => curve.x[at]));
+        y.push(...part.map((at) => curve.high[at]), ...back.map((at) => curve.low[at]));
+        part.length = 0;
+      }
     }
     return {
       type: "scatter",
@@ -235,7 +237,7 @@ function rangeTraces(entries, theme, logarithmic) {
   });
 }
 
-function axis(title, type, theme, ticks) {
+function axis(title, type, theme, more) {
   return {
     title: { text: title, standoff: 8 },
     type,
@@ -243,38 +245,60 @@ function axis(title, type, theme, ticks) {
     gridcolor: theme.grid,
     linecolor: theme.edge,
     zeroline: false,
-    exponentformat: type === "log" ? "power" : "SI",
     minexponent: 4,
-    // Few enough that decades are not divided where there are several.
-    nticks: type === "log" ? ticks : 0,
+    ...more,
   };
 }
 
-// entries: {curve, number, label, seeds, hyperParameters} of curves that are shown. words: what the
-// drawing shows, for who does not see.
-function draw(figure, entries, { xTitle, yTitle, logarithmic, band, view, words }) {
-  const theme = themed();
-  const width = figure.clientWidth < 500 ? 28 : 56;
-  const data = lineTraces(entries, theme, logarithmic, width, band);
+function around({ surface, text }, margin) {
+  const font = { color: text, family: getComputedStyle(document.body).fontFamily, size: 13 };
+  return { margin, font, paper_bgcolor: surface, plot_bgcolor: surface };
+}
+
+// The target as a line across, with its value.
+function targetLine(target, logarithmic, theme) {
+  if (target === "" || (logarithmic && target <= 0)) return {};
+  const line = { color: theme.edge, width: 1.5, dash: "dot" };
+  const at = { xref: "paper", x: 1, y: logarithmic ? Math.log10(target) : target };
+  const told = { text: `target ${compact(target)}`, showarrow: false, xanchor: "right", yanchor: "bottom", bgcolor: theme.surface };
+  return {
+    shapes: [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: target, y1: target, line, layer: "below" }],
+    annotations: [{ ...at, ...told }],
+  };
+}
+
+// entries: {curve, label, seeds, settings} with their look, of curves that are shown. words:
+// what the drawing shows, for who does not see.
+function draw(figure, entries, theme, { xTitle, yTitle, unit, target, logarithmic, band, view, words }) {
+  const narrow = figure.clientWidth < 500;
+  const width = narrow ? 28 : 56;
+  const data = lineTraces(entries, logarithmic, width, band, unit);
   if (band !== "none" && entries.length <= RANGES_UP_TO) {
-    data.unshift(...rangeTraces(entries, theme, logarithmic));
+    data.unshift(...rangeTraces(entries, logarithmic));
   }
   const [xLines, yLines] = [xTitle, yTitle].map((text) => wrapped(text, width + 4).map(plain));
+  const kinds = [logarithmic.x, logarithmic.y].map((is) => (is ? "log" : "linear"));
+  // Few enough ticks that decades are not divided where there are several.
+  const ticks = kinds.map((kind) => (kind === "log" ? (narrow ? 3 : 5) : 0));
   const layout = {
-    showlegend: false,
+    // On a phone the table below has the room.
+    showlegend: !narrow && entries.length > 1 && entries.length <= LEGEND_UP_TO,
+    legend: { itemclick: false, itemdoubleclick: false, font: { size: 12 } },
     hovermode: "closest",
     // A finger scrolls the page; a mouse chooses what to look at closely.
     dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
     uirevision: view,
     // Not automatic: Plotly would draw all curves twice.
-    margin: { l: 58 + 18 * yLines.length, r: 18, t: 14, b: 34 + 20 * xLines.length },
-    paper_bgcolor: theme.surface,
-    plot_bgcolor: theme.surface,
-    font: { color: theme.text, family: getComputedStyle(document.body).fontFamily, size: 13 },
+    ...around(theme, { l: 58 + 18 * yLines.length, r: 18, t: 14, b: 34 + 20 * xLines.length }),
     hoverlabel: { align: "left", bgcolor: theme.surface, font: { color: theme.text, size: 13 } },
-    xaxis: axis(xLines.join("<br>"), logarithmic.x ? "log" : "linear", theme, width < 50 ? 3 : 5),
-    yaxis: axis(yLines.join("<br>"), logarithmic.y ? "log" : "linear", theme, 5),
+    xaxis: axis(xLines.join("<br>"), kinds[0], theme, { exponentformat: "SI", ticksuffix: unit, nticks: ticks[0] }),
+    yaxis: axis(yLines.join("<br>"), kinds[1], theme, { exponentformat: "power", nticks: ticks[1] }),
+    ...targetLine(target, logarithmic.y, theme),
   };
+  plot(figure, data, layout, words);
+}
+
+function plot(figure, data, layout, words) {
   Plotly.react(figure, data, layout, CONFIG);
   // Curves are in the first of its layers; the others hold what comes and goes.
   const [drawing, ...layers] = figure.querySelectorAll(".main-svg");
@@ -283,7 +307,43 @@ function draw(figure, entries, { xTitle, yTitle, logarithmic, band, view, words 
   for (const layer of layers) layer.setAttribute("aria-hidden", "true");
 }
 
-// The figure as a file, with its legend, which on the page is a list beside it.
+// A map of pairs of runs: what the first spends over what the second does, by their networks.
+// spent: run → cost. names: of both. Returns what it shows in a sentence.
+function drawMap(figure, { across, up, cells }, spent, names, theme, words) {
+  const ratios = up.map(() => across.map(() => NaN));
+  for (const { runs, row, column } of cells) {
+    const [first, second] = runs.map((run) => spent.get(run) ?? Infinity);
+    ratios[row][column] = first / second;
+  }
+  const each = (told) => ratios.map((row) => row.map(told));
+  const data = {
+    type: "heatmap",
+    x: [0, 1].map((level) => across.map((names) => names[level])),
+    y: [0, 1].map((level) => up.map((names) => names[level])),
+    z: each((ratio) => Math.max(-2, Math.min(2, Math.log2(ratio)))),
+    text: each((ratio) => (Number.isFinite(ratio) ? ratio.toPrecision(2) : "–")),
+    texttemplate: "%{text}",
+    ...{ zmin: -2, zmax: 2, xgap: 1, ygap: 1 },
+    colorscale: [[0, theme.named.blue], [0.5, "#f4f4f4"], [1, theme.named.vermilion]],
+    colorbar: { tickvals: [-2, -1, 0, 1, 2], ticktext: ["¼", "½", "1", "2", "4"] },
+    hovertemplate: `${plain(names.join(" / "))}: %{text}<br>latency %{x}<br>spread %{y}<extra></extra>`,
+  };
+  const layout = {
+    ...around(theme, { l: 125, r: 10, t: 14, b: 90 }),
+    xaxis: axis("latency of a message, over the time of a feature", "multicategory", theme),
+    yaxis: axis("spread of times", "multicategory", theme),
+  };
+  plot(figure, [data], layout, words);
+  const known = ratios.flat().filter(Number.isFinite);
+  const ends = [Math.min(...known), Math.max(...known)].map((ratio) => ratio.toPrecision(3));
+  const less = known.filter((ratio) => ratio < 1).length;
+  return (
+    `${names[0]} spends ${ends.join(" to ")} times what ${names[1]} does: less on ${less} of ` +
+    `${counted(cells.length, "network")}. Choose fewer runs to see their curves.`
+  );
+}
+
+// The figure as a file, with the legend of all its curves.
 function save(figure) {
   const legend = { orientation: "h", y: -0.2, yanchor: "top" };
   const layout = { ...figure.layout, showlegend: true, legend };
@@ -302,19 +362,22 @@ function statisticsOf(atlas, measurement) {
   return { scale: atlas.measurements.get(measurement), quantiles: atlas.quantiles };
 }
 
-// What is said of costs where traces lack records. The share was measured on published traces.
-const THINNED_COST =
-  "Costs are read off straight lines between the records that this page keeps, so they may be some " +
-  "10 % off those of whole traces (on a9a up to 13 %).";
+// A run with a clock of its own has no cost under another latency.
+function asked(point, state, target) {
+  const other = state.x === NETWORK && point.ownLatency !== null && point.ownLatency !== state.latency;
+  return { ...state, target: other ? "" : target };
+}
 
-function floorNote({ floor }) {
-  const least = compact(floor);
+// What is said of costs where traces lack records. The share was measured on published traces.
+function thinnedNote(records) {
   return (
-    `≤ ${least}: there or below. The optimum f* is known no better than to ${least}, so values below it ` +
-    "are not told apart. A mean over such seeds is an upper bound, too. In the CSV these values equal " +
-    "final_floor; seeds_at_floor counts the seeds that end there."
+    `Traces are thinned: each keeps at most ${records} records. Costs are read off straight lines between ` +
+    "them, so they may be some 10 % off those of whole traces (on a9a up to 13 %)."
   );
 }
+
+const UNLIKE =
+  "Some of these runs are asynchronous: their updates are not rounds of others, so the numbers do not compare.";
 
 // chosen: returns what is chosen. change: changes it. copy: puts a text on the clipboard. Returns
 // what shows the rows of entries, curves that are shown or hidden.
@@ -328,72 +391,57 @@ function numbersPanel(atlas, chosen, change, copy) {
   }
 
   let numbers = { rows: [], target: "" };
-  let about = new Map(); // a curve's name and what it was run with, by its key
-  let pointedAt = null; // the curve that is told about last
-  const howTo = byId("about").textContent;
-  const tellAbout = () => (byId("about").textContent = about.get(pointedAt) ?? howTo);
-  function show(entries) {
+  // entries: curves with their look. target: what runs shall reach.
+  // map: what it shows, in words.
+  function show({ entries, target, map }) {
     const state = chosen();
     const statistics = statisticsOf(atlas, state.y);
-    const { scale } = statistics;
-    const isHidden = ({ key }) => state.hidden.has(key);
-    const shown = entries.filter((entry) => !isHidden(entry));
-    const target = state.target === "" ? proposedTarget(shown, scale) : state.target;
-    const other = (point) =>
-      state.x === NETWORK && point.ownLatency !== null && point.ownLatency !== state.latency;
-    const asked = (point) => ({ ...state, target: other(point) ? "" : target });
-    const rows = entries.map((entry) => {
-      const { key, run, point, label, diverged, number } = entry;
-      const hidden = isHidden(entry);
+    const rows = entries.map(({ key, run, point, label, diverged, settings, ...look }) => {
+      const hidden = state.hidden.has(key);
       return {
-        ...(hidden ? {} : numbersOf(point, asked(point), state, statistics)),
-        ...{ key, label, diverged, number, hidden, seeds: point.seeds },
+        ...(hidden ? {} : numbersOf(point, asked(point, state, target), state, statistics)),
+        ...{ key, label, diverged, settings, hidden, seeds: point.seeds },
+        ...{ colour: look.colour, swatch: look.swatch, asynchronous: point.ownLatency !== null },
         ...{ run: run.name, point: point.name, title: run.title, experiment: run.experiment.name },
         found: `${label} ${run.key} ${run.experiment.dataset}`,
       };
     });
-    numbers = { rows, target };
-    about = new Map(
-      entries.map(({ key, label, seeds, hyperParameters }) => [
-        key,
-        `${label}: ${seeds}; ${hyperParameters}`,
-      ]),
-    );
-    tellAbout(); // that curve may be gone
+    numbers = { rows, target, map };
     byId("numbers").hidden = rows.length === 0;
     const input = byId("target");
-    input.disabled = scale.best === null;
+    input.disabled = statistics.scale.best === null;
     if (document.activeElement !== input) input.value = target;
     renderRows();
   }
 
   function renderRows() {
     const state = chosen();
-    const { rows, target } = numbers;
+    const { rows, target, map } = numbers;
     const { scale } = statisticsOf(atlas, state.y);
     const words = byId("numbers-filter").value.toLowerCase().split(/\s+/).filter(Boolean);
     const kept = rows.filter((row) => words.every((word) => row.found.toLowerCase().includes(word)));
-    const cost = state.x === NETWORK ? "seconds" : atlas.costs.get(state.x);
+    const { label, unit } = atlas.costs.get(state.x);
     const centre = centreName(state.band, scale);
     const around = state.band === "interval" ? "its 95 % interval" : "range";
     const goal = target === "" ? "target" : `${scale.best === 1 ? "≥" : "≤"} ${compact(target)}`;
+    const cost = label.replace(/ \(.*/, "");
     const columns = [["run", "run"], ["final", `final ${centre}`], ["cost", `cost to ${goal}`], ["seeds", "seeds"]];
     const sorted = sortedRows(kept, state.sort);
-    fillNumbers(byId("numbers-table"), sorted, columns, state.sort, themed().colours);
+    fillNumbers(byId("numbers-table"), sorted, columns, state.sort, unit);
     const told = (numbers.told = sorted.filter((row) => !row.hidden));
+    const unlike = state.x === "round" && new Set(told.map((row) => row.asynchronous)).size > 1;
+    const asked = { cost, target: `${scale.label} ${goal}` };
+    byId("answer").replaceChildren(...(map ? [map] : unlike ? [UNLIKE] : answer(told, asked, unit)));
     const many = kept.length < rows.length ? `${kept.length} of ${counted(rows.length, "row")}. ` : "";
     byId("numbers-about").textContent =
-      `${many}Final: ${centre} and, in brackets, ${around} of seeds that did not ` +
-      "diverge, at the last record. " +
+      `${many}Press a name to hide or show its curve. Final: ${centre} and, in brackets, ${around} of ` +
+      "seeds that did not diverge, at the last record. " +
       (scale.best === null
         ? "No value of this measurement is best, so there is no target."
         : `Cost, in ${cost}: geometric mean over the seeds that reached the target and its 95 % interval.` +
-          (atlas.thinned ? ` ${THINNED_COST}` : ""));
-    const cutOff = told.some(({ atFloor }) => atFloor > 0);
-    byId("floor-note").hidden = !cutOff;
-    byId("floor-note").textContent = cutOff ? floorNote(scale) : "";
+          (atlas.thinned ? ` ${thinnedNote(atlas.thinned)}` : ""));
     const all = state.points === "all";
-    const line = pythonLine(atlas.name, told, state.y, pythonCost(), target, all);
+    const line = pythonLine(atlas.atlas, told, state.y, pythonCost(), target, all);
     byId("python").firstElementChild.textContent =
       line === null ? "There is no such line without a target." : `import fedatlas\n${line}`;
     byId("copy-python").disabled = line === null;
@@ -405,7 +453,7 @@ function numbersPanel(atlas, chosen, change, copy) {
     const valid = best === 1 ? value < 1 : value > 0 && value >= floor;
     target.setAttribute("aria-invalid", String(!valid && target.value !== ""));
     if (valid || target.value === "") change({ target: valid ? value : "" }, { choice: false, claims: false });
-    else byId("message").textContent = `A target must be ${best === 1 ? "below 1" : floor ? `${floor} or more` : "above 0"}.`;
+    else tell(`A target must be ${best === 1 ? "below 1" : floor ? `${floor} or more` : "above 0"}.`);
   });
   byId("numbers-filter").addEventListener("input", renderRows);
   const pressed = ({ target }) => target.closest("button")?.dataset ?? {};
@@ -421,22 +469,10 @@ function numbersPanel(atlas, chosen, change, copy) {
       change({ hidden }, { choice: false, claims: false });
     }
   });
-  for (const name of ["focusin", "mouseover"]) {
-    byId("numbers-table").addEventListener(name, (event) => {
-      const { key } = pressed(event);
-      if (!about.has(key)) return;
-      pointedAt = key;
-      tellAbout();
-    });
-  }
   byId("save-numbers").addEventListener("click", () => {
-    const text = numbersCsv(
-      numbers.told,
-      chosen().y,
-      pythonCost(),
-      numbers.target,
-      atlas.measurements.get(chosen().y).floor,
-    );
+    const { y } = chosen();
+    const { floor } = atlas.measurements.get(y);
+    const text = numbersCsv(numbers.told, y, pythonCost(), numbers.target, floor);
     const link = element("a", { download: "atlas.csv" });
     link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
     link.click();

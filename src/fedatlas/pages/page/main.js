@@ -1,9 +1,25 @@
 // What is chosen of what the page holds, and what follows from a change.
 
+const FIGURE_ONLY = { choice: false, claims: false };
+const CLAIMS_ONLY = { choice: false, figure: false };
+// Element → what it chooses, and what follows from it.
+const CONTROLS = {
+  measurement: ["y", FIGURE_ONLY],
+  cost: ["x", FIGURE_ONLY],
+  "y-scale": ["ys", FIGURE_ONLY],
+  "x-scale": ["xs", FIGURE_ONLY],
+  band: ["band", FIGURE_ONLY],
+  "all-points": ["points", { claims: false }],
+  experiment: ["experiment", CLAIMS_ONLY],
+  outcome: ["outcome", CLAIMS_ONLY],
+  question: ["question", CLAIMS_ONLY],
+  paper: ["paper", CLAIMS_ONLY],
+  "shown-only": ["shown", CLAIMS_ONLY],
+};
+
 function start(atlas) {
-  const first = firstView(atlas);
   let address = location.hash.slice(1);
-  let { state, unknown } = fromAddress(address, atlas, first);
+  let { state, unknown } = fromAddress(address, atlas);
 
   const chosenRuns = () => [...atlas.runs.values()].filter((run) => state.chosen.has(run.key));
   const chosenPoints = () =>
@@ -14,9 +30,9 @@ function start(atlas) {
     );
 
   function costTitle() {
-    if (state.x !== NETWORK) return atlas.costs.get(state.x);
-    const [latency, bandwidth, gradient] = NUMBERS.map((name) => compact(state[name]));
-    return `simulated time (s): latency ${latency} s, ${bandwidth} bytes/s, ${gradient} s per gradient`;
+    if (state.x !== NETWORK) return atlas.costs.get(state.x).label;
+    const [latency, bandwidth, gradient] = ["s", "B", "s"].map((unit, at) => amount(state[NUMBERS[at]], unit));
+    return `simulated time: latency ${latency}, ${bandwidth}/s, ${gradient} per gradient`;
   }
 
   function reasonToLeaveOut(point) {
@@ -24,7 +40,7 @@ function start(atlas) {
     const label = atlas.measurements.get(state.y).label;
     if (!(state.y in point.columns)) return `does not measure the ${label}`;
     if (hasCost(point, state.x)) return point.unread ?? null;
-    const counted = state.x === NETWORK ? "what a network's time is made of" : atlas.costs.get(state.x);
+    const counted = state.x === NETWORK ? "what a network's time is made of" : atlas.costs.get(state.x).label;
     return `does not count ${counted}`;
   }
 
@@ -42,31 +58,31 @@ function start(atlas) {
     const many = new Set(points.map(({ run }) => run.experiment)).size > 1;
     const [entries, leftOut] = [[], []];
     const statistics = statisticsOf(atlas, state.y);
-    points.forEach(({ run, point }, number) => {
+    for (const { run, point } of points) {
       const label = labelOf(run, point, many);
       const reason = reasonToLeaveOut(point);
       if (reason !== null) {
         leftOut.push(`${label}: ${reason}`);
-        return;
+        continue;
       }
       const lost = `${point.diverged} of ${counted(point.seeds, "seed")} diverged`;
       const curve = curveOf(point, state.y, state.x, state, state.band, statistics);
       if (curve.x[curve.x.length - 1] === Infinity) {
         leftOut.push(`${label}: spends more than any number of ${costTitle()}`);
-        return;
+        continue;
       }
       entries.push({
         key: point.key,
-        number,
         label,
         curve,
         point,
         diverged: point.diverged ? lost : "",
         seeds: point.diverged ? lost : counted(point.seeds, "seed"),
         run,
-        hyperParameters: point.hyperParameters.map((pair) => pair.join(" ")).join(", "),
+        settings: [...run.facts, ...point.hyperParameters].map(inPlainWords).join(", "),
       });
-    });
+    }
+    style(entries, atlas, themed(atlas));
     return { entries, leftOut };
   }
 
@@ -91,31 +107,25 @@ function start(atlas) {
     const curves = shown.length;
     const name = centreName(state.band, atlas.measurements.get(state.y));
     const centres = `${name}s${state.band === "interval" ? " and their 95 % t-intervals" : ""}`;
-    const texts = [`${counted(curves, "curve")}: ${centres} over seeds that did not diverge.`];
-    if (unknown.length) texts.push(`This page does not hold ${unknown.join(", ")} of the address.`);
-    if (state.band !== "none" && curves > RANGES_UP_TO) {
-      texts.push(`Bands are drawn for up to ${RANGES_UP_TO} curves.`);
-    }
-    const styles = themed().colours.length * DASHES.length;
-    if (curves > styles) texts.push("Colours and dashes repeat: point at a curve for its name.");
+    const looks = new Set(shown.map(({ colour, dash }) => colour + dash));
     const own = shown.map(({ point }) => point.ownLatency).filter((latency) => latency !== null);
-    if (state.x === NETWORK && own.length) {
-      const other = own.find((latency) => latency !== state.latency);
-      texts.push(
-        "Runs with a clock of their own keep the network that they were simulated on: the numbers " +
-          "declared here do not move them." +
-          (other === undefined ? "" : ` With a latency of ${compact(other)} s they do not compare.`),
-      );
-    }
+    const clocks = state.x === NETWORK && own.length > 0;
+    const other = own.find((latency) => latency !== state.latency);
     const scale = atlas.measurements.get(state.y);
-    if (shown.some(({ curve }) => curve.low.some((value) => isAtFloor(value, scale)))) {
-      const least = compact(scale.floor);
-      texts.push(`What is drawn at ${least} lies there or below: f* is known no better.`);
-    }
-    const lost = ({ curve }) => curve.centre.some((value) => value <= 0);
-    if (logarithmic.y && shown.some(lost)) texts.push("Values of 0 and below have no place on this scale.");
-    if (leftOut.length) texts.push(`${leftOut.length} left out, see below.`);
-    return texts.join(" ");
+    const cutOff = shown.some(({ curve }) => curve.low.some((value) => isAtFloor(value, scale)));
+    const lost = logarithmic.y && shown.some(({ curve }) => curve.centre.some((value) => value <= 0));
+    const texts = [
+      [true, `${counted(curves, "curve")}: ${centres} over seeds that did not diverge.`],
+      [unknown.length, `This page does not hold ${unknown.join(", ")} of the address.`],
+      [state.band !== "none" && curves > RANGES_UP_TO, `Bands are drawn for up to ${RANGES_UP_TO} curves.`],
+      [curves > looks.size, "Colours and dashes repeat: point at a curve for its name."],
+      [clocks, "Runs with a clock of their own keep its latency."],
+      [clocks && other !== undefined, `With ${amount(other ?? 0, "s")} they do not compare with the others.`],
+      [cutOff, `≤ ${scale.floor} is there or below: f* is known no better. A mean over such seeds is an upper bound.`],
+      [lost, "Values of 0 and below have no place on this scale."],
+      [leftOut.length, `${leftOut.length} left out, see below.`],
+    ];
+    return texts.flatMap(([is, text]) => (is ? [text] : [])).join(" ");
   }
 
   function emptyText(leftOut) {
@@ -144,7 +154,7 @@ function start(atlas) {
       requestAnimationFrame(() => setTimeout(fill));
       return;
     }
-    byId("message").textContent = `Reading ${counted(missing.length, "curve")} …`;
+    tell(`Reading ${counted(missing.length, "curve")} …`);
     const started = loadPoints(atlas, missing);
     reading = started;
     started.then(() => reading === started && renderFigure());
@@ -167,16 +177,41 @@ function start(atlas) {
       (shown.length
         ? `${counted(shown.length, "curve")} of ${names}. The table below has their numbers.`
         : "no curves");
-    draw(byId("figure"), shown, {
-      xTitle: costTitle(),
-      yTitle,
-      logarithmic,
-      band: state.band,
-      view: [state.y, state.x, logarithmic.x, logarithmic.y, ...state.chosen].join(),
-      words,
-    });
+    const target = targetOf(shown);
+    const theme = themed(atlas);
+    let told = "";
+    const map = atlas.whole(state.chosen)?.map;
+    if (map && state.points === "selected" && target !== "" && shown.length === entries.length) {
+      const statistics = statisticsOf(atlas, state.y);
+      const cost = ({ run, point }) => [
+        run.name,
+        numbersOf(point, asked(point, state, target), state, statistics).cost?.[0],
+      ];
+      const names = map.cells[0].runs.map((name) => shown.find(({ run }) => run.name === name).label);
+      told = drawMap(byId("figure"), map, new Map(shown.map(cost)), names, theme, words);
+    } else {
+      draw(byId("figure"), shown, theme, {
+        xTitle: costTitle(),
+        yTitle,
+        unit: atlas.costs.get(state.x).unit,
+        target,
+        logarithmic,
+        band: state.band,
+        view: [state.y, state.x, logarithmic.x, logarithmic.y, ...state.chosen].join(),
+        words,
+      });
+    }
     fillList(byId("left-out"), byId("left-out-list"), leftOut);
-    return entries;
+    if (told) byId("message").textContent = "A cell's number is the ratio of geometric means over seeds.";
+    return { entries, target, map: told };
+  }
+
+  // The reader's target, else that of the experiment, else the hardest that all curves meet.
+  function targetOf(shown) {
+    if (state.target !== "") return state.target;
+    const experiments = new Set(shown.map(({ run }) => run.experiment));
+    const [own] = experiments;
+    return (experiments.size === 1 && own.targets?.[state.y]) || proposedTarget(shown, statisticsOf(atlas, state.y).scale);
   }
 
   function renderChoice() {
@@ -187,28 +222,23 @@ function start(atlas) {
     const measured = new Set(points.flatMap((point) => Object.keys(point.columns)));
     fillOptions(byId("measurement"), names, measured, ["measured by chosen runs", "not measured"]);
     const counts = [...atlas.costs.keys()].filter((c) => points.some((point) => hasCost(point, c)));
-    fillOptions(byId("cost"), atlas.costs, new Set(counts), ["counted by chosen runs", "not counted"]);
+    const labels = new Map([...atlas.costs].map(([name, { label }]) => [name, label]));
+    fillOptions(byId("cost"), labels, new Set(counts), ["counted by chosen runs", "not counted"]);
     const shown = new Set(chosenRuns().map((run) => run.experiment));
     fillExperiments(byId("experiments"), byId("experiment-notes"), [...shown]);
   }
 
   function renderControls() {
-    byId("measurement").value = state.y;
-    byId("cost").value = state.x;
-    byId("y-scale").value = state.ys;
-    byId("x-scale").value = state.xs;
-    byId("band").value = state.band;
-    byId("all-points").checked = state.points === "all";
+    for (const [id, [key]] of Object.entries(CONTROLS)) {
+      const control = byId(id);
+      if (control.type === "checkbox") control.checked = state[key] === CHECKED[key][1];
+      else control.value = state[key];
+    }
     byId("network").hidden = state.x !== NETWORK;
     for (const name of NUMBERS) {
       const input = byId(name);
-      if (document.activeElement !== input) input.value = state[name];
+      if (document.activeElement !== input) input.value = compact(state[name]);
     }
-    byId("experiment").value = state.experiment;
-    byId("outcome").value = state.outcome;
-    byId("question").value = state.question;
-    byId("paper").value = state.paper;
-    byId("shown-only").checked = state.shown === "1";
   }
 
   function renderClaims() {
@@ -229,6 +259,15 @@ function start(atlas) {
     }
   }
 
+  // Lists show the experiment that a link leads to.
+  function scrollToChosen() {
+    const [key] = state.chosen;
+    const box = key && byId("tree").querySelector(`[data-run="${CSS.escape(key)}"]`);
+    if (!box) return;
+    const [tree, row] = [byId("tree"), box.closest(".experiments > li")].map((one) => one.getBoundingClientRect());
+    if (row.top < tree.top || row.top > tree.bottom - 40) byId("tree").scrollTop += row.top - tree.top;
+  }
+
   function render({ choice = true, figure = true, claims = true } = {}) {
     if (choice) renderChoice();
     renderControls();
@@ -237,13 +276,13 @@ function start(atlas) {
     if (choice || claims) unfoldClaims();
   }
 
-  // A change by the reader: a step back leads to what was before, except within one number's typing.
-  function change(patch, parts, replace = false) {
+  // A change by the reader: a step back leads to what was before.
+  function change(patch, parts) {
     Object.assign(state, patch);
     unknown = [];
     address = toAddress(state, atlas.experiments);
     // Unlike a change of `location`, it looks for no element of that name, which lays the page out.
-    history[replace ? "replaceState" : "pushState"](null, "", `#${address}`);
+    history.pushState(null, "", `#${address}`);
     render(parts);
   }
 
@@ -252,7 +291,10 @@ function start(atlas) {
     const points = [...chosen].flatMap((key) => atlas.runs.get(key).points);
     patch.chosen = chosen;
     if (points.length) {
-      const proposed = atlas.propose(chosen);
+      const [before, proposed] = [state.chosen, chosen].map(atlas.propose);
+      // The experiment's own network, unless a reader declares one.
+      if (NUMBERS.every((name) => state[name] === before.network[name])) Object.assign(patch, proposed.network);
+      if (atlas.whole(chosen)?.map) Object.assign(patch, { y: proposed.y, x: proposed.x });
       if (!points.some((point) => state.y in point.columns)) patch.y = proposed.y;
       if (!points.some((point) => hasCost(point, state.x))) patch.x = proposed.x;
     }
@@ -271,42 +313,19 @@ function start(atlas) {
     heading.focus({ preventScroll: true });
   }
 
-  const figureOnly = { choice: false, claims: false };
-  const claimsOnly = { choice: false, figure: false };
-  const onChange = (id, patch, parts) =>
-    byId(id).addEventListener("change", ({ target }) => change(patch(target), parts));
-
-  onChange("measurement", ({ value }) => ({ y: value, target: "" }), figureOnly);
-  onChange("cost", ({ value }) => ({ x: value }), figureOnly);
-  onChange("y-scale", ({ value }) => ({ ys: value }), figureOnly);
-  onChange("x-scale", ({ value }) => ({ xs: value }), figureOnly);
-  onChange("band", ({ value }) => ({ band: value }), figureOnly);
-  onChange("all-points", ({ checked }) => ({ points: checked ? "all" : "selected" }), { claims: false });
-  onChange("experiment", ({ value }) => ({ experiment: value }), claimsOnly);
-  onChange("outcome", ({ value }) => ({ outcome: value }), claimsOnly);
-  onChange("question", ({ value }) => ({ question: value }), claimsOnly);
-  onChange("paper", ({ value }) => ({ paper: value }), claimsOnly);
-  onChange("shown-only", ({ checked }) => ({ shown: checked ? "1" : "0" }), claimsOnly);
-
-  let typedIn = null;
-  for (const name of NUMBERS) {
-    byId(name).addEventListener("input", ({ target }) => {
-      const value = target.valueAsNumber;
-      const valid = isAllowed(name, value);
-      target.setAttribute("aria-invalid", String(!valid));
-      if (!valid) {
-        byId("message").textContent =
-          `${name} must be a number ${name === "bandwidth" ? "above 0" : "of 0 or more"}; the figure ` +
-          `shows ${state[name]}.`;
-        return;
-      }
-      change({ [name]: value }, figureOnly, typedIn === name);
-      typedIn = name;
+  for (const [id, [key, parts]] of Object.entries(CONTROLS)) {
+    byId(id).addEventListener("change", ({ target }) => {
+      const value = target.type === "checkbox" ? CHECKED[key][Number(target.checked)] : target.value;
+      change({ [key]: value, ...(key === "y" ? { target: "" } : {}) }, parts);
     });
-    byId(name).addEventListener("blur", ({ target }) => {
-      typedIn = null;
-      target.value = state[name];
-      target.setAttribute("aria-invalid", "false");
+  }
+
+  for (const name of NUMBERS) {
+    byId(name).addEventListener("change", ({ target }) => {
+      const valid = isAllowed(name, target.valueAsNumber);
+      target.setAttribute("aria-invalid", String(!valid));
+      if (valid) change({ [name]: target.valueAsNumber }, FIGURE_ONLY);
+      else tell(`${name} must be a number ${name === "bandwidth" ? "above 0" : "of 0 or more"}; the figure shows ${state[name]}.`);
     });
   }
 
@@ -335,16 +354,17 @@ function start(atlas) {
     const name = target.closest("button")?.dataset.experiment;
     if (name === undefined) return;
     chooseOnly(name);
+    scrollToChosen();
     goTo(byId("figure-heading"));
   });
   byId("skips").addEventListener("click", ({ target }) => {
     if (target.dataset.to !== undefined) goTo(byId(target.dataset.to));
   });
-  const foldAll = (open) => () => {
-    for (const part of experimentParts(byId("claims-frame"))) part.open = open;
-  };
-  byId("unfold-claims").addEventListener("click", foldAll(true));
-  byId("fold-claims").addEventListener("click", foldAll(false));
+  for (const id of ["unfold-claims", "fold-claims"]) {
+    byId(id).addEventListener("click", () => {
+      for (const part of experimentParts(byId("claims-frame"))) part.open = id === "unfold-claims";
+    });
+  }
 
   byId("reset-zoom").addEventListener("click", () =>
     Plotly.relayout(byId("figure"), { "xaxis.autorange": true, "yaxis.autorange": true }),
@@ -361,46 +381,43 @@ function start(atlas) {
     } catch {
       told = `The browser does not let pages copy here; the ${what.toLowerCase()}: ${text}`;
     }
-    byId("message").textContent = told;
+    tell(told);
   }
 
   addEventListener("hashchange", () => {
     const text = location.hash.slice(1);
     if (text === address) return;
     address = text;
-    ({ state, unknown } = fromAddress(text, atlas, first));
+    ({ state, unknown } = fromAddress(text, atlas));
     render();
+    scrollToChosen();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => renderFigure());
 
   const showNumbers = numbersPanel(atlas, () => state, change, copy);
 
-  const option = (value, text) => element("option", { value }, text);
-  byId("outcome").append(option("", "all"), ...atlas.outcomes.map(({ name }) => option(name, name)));
-  byId("question").append(
-    option("", "all"),
-    ...Object.entries(QUESTIONS).map(([value, text]) => option(value, text)),
-  );
-  byId("paper").append(
-    option("", "all"),
-    ...atlas.claimPapers.map((name) => option(name, paperTitle(name))),
-  );
-  byId("experiment").append(option("", "all"), ...atlas.names.map((name) => option(name, name)));
-  byId("claims-held").textContent = claimsHeld(atlas);
+  const options = {
+    outcome: atlas.outcomes.map(({ name }) => [name, name]),
+    question: Object.entries(QUESTIONS),
+    paper: atlas.claimPapers.map((name) => [name, paperTitle(name)]),
+    experiment: atlas.names.map((name) => [name, name]),
+  };
+  for (const [id, own] of Object.entries(options)) {
+    byId(id).append(...[["", "all"], ...own].map(([value, text]) => element("option", { value }, text)));
+  }
   byId("holds").textContent =
     `${counted(atlas.runs.size, "run")} of ${counted(atlas.experiments.length, "experiment")}, ` +
     `${counted(atlas.claims.length, "claim")}`;
-  byId("thinned").hidden = !atlas.thinned;
-  byId("thinned").textContent = `Traces are thinned, ${atlas.thinned}.`;
   buildTree(byId("tree"), atlas.papers);
   byId("runs").open = matchMedia("(min-width: 761px)").matches;
   render();
+  scrollToChosen();
 }
 
 try {
   await loadLibrary();
   start(described());
 } catch (error) {
-  byId("holds").textContent = `The page could not be shown (${error}); a browser of 2023 or later can.`;
+  byId("holds").textContent = `The page could not be shown (${error}); a browser of 2024 or later can.`;
   throw error;
 }

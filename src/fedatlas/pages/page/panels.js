@@ -12,6 +12,11 @@ function element(tag, properties = {}, ...children) {
   return made;
 }
 
+// What a reader should know at once.
+function tell(text) {
+  byId("answer").textContent = text;
+}
+
 function counted(number, noun) {
   return `${number} ${noun}${number === 1 ? "" : "s"}`;
 }
@@ -28,50 +33,23 @@ function buildTree(container, papers) {
   for (const paper of papers) {
     const list = element("ul", { className: "experiments" });
     const group = element("div", { className: "group" });
-    group.append(
-      element(
-        "div",
-        { className: "row paper" },
-        ...checkbox(`tree-${number++}`, [paperTitle(paper.name)], { paper: paper.name }),
-      ),
-      list,
-    );
+    const box = checkbox(`tree-${number++}`, [paperTitle(paper.name)], { paper: paper.name });
+    group.append(element("div", { className: "row paper" }, ...box), list);
     for (const experiment of paper.experiments) {
       const title = element("span", { className: "title" }, experiment.title);
-      const only = element(
-        "button",
-        { type: "button", "aria-label": `Show only ${experiment.name}` },
-        "only",
-      );
+      const only = element("button", { type: "button", "aria-label": `Show only ${experiment.name}` }, "only");
       only.dataset.only = experiment.name;
-      const runs = element("ul");
-      for (const run of experiment.runs) {
-        const item = element(
-          "li",
-          { className: "row" },
-          ...checkbox(`tree-${number++}`, [run.title], { run: run.key }),
-        );
-        item.dataset.found = [run.title, run.name, run.points[0]?.algorithm].join(" ").toLowerCase();
-        runs.append(item);
-      }
-      const item = element(
-        "li",
-        {},
-        element(
-          "div",
-          { className: "row" },
-          ...checkbox(`tree-${number++}`, [experiment.name, title], {
-            experiment: experiment.name,
-          }),
-          only,
-        ),
-        element(
-          "details",
-          {},
-          element("summary", {}, counted(experiment.runs.length, "run")),
-          runs,
-        ),
-      );
+      const runs = experiment.runs.map((run) => {
+        const box = checkbox(`tree-${number++}`, [run.title], { run: run.key });
+        const row = element("li", { className: "row" }, ...box);
+        row.dataset.found = [run.title, run.name, run.points[0]?.algorithm].join(" ").toLowerCase();
+        return row;
+      });
+      const names = [experiment.name, title];
+      const box = checkbox(`tree-${number++}`, names, { experiment: experiment.name });
+      const summary = element("summary", {}, counted(runs.length, "run"));
+      const details = element("details", {}, summary, element("ul", {}, ...runs));
+      const item = element("li", {}, element("div", { className: "row" }, ...box, only), details);
       item.dataset.found = [paper.name, experiment.name, experiment.title, experiment.dataset]
         .join(" ")
         .toLowerCase();
@@ -148,12 +126,14 @@ function swatch({ colour, swatch: dashes }) {
   return svgElement("svg", { viewBox: "0 0 34 10", "aria-hidden": "true" }, line);
 }
 
-// A curve's name in the legend: a button, which a keyboard reaches, that hides or shows the curve.
-function legendButton({ key, label, diverged, number, hidden }, colours) {
+// A curve's name in the legend, with what it ran with: a button, which a keyboard reaches, that
+// hides or shows the curve.
+function legendButton({ key, label, diverged, settings, hidden, ...look }) {
   const name = element("span", { className: "name" }, label);
   if (diverged) name.append(element("span", { className: "small" }, ` (${diverged})`));
-  const drawn = swatch(styleOf(number, colours));
-  const button = element("button", { type: "button", "aria-pressed": String(!hidden) }, drawn, name);
+  const told = element("span", { className: "small settings" }, settings);
+  const about = element("span", {}, name, told);
+  const button = element("button", { type: "button", "aria-pressed": String(!hidden) }, swatch(look), about);
   button.dataset.key = key;
   return button;
 }
@@ -166,16 +146,10 @@ function fillList(section, list, texts) {
 function fillExperiments(section, list, experiments) {
   section.hidden = experiments.length === 0;
   list.replaceChildren(
-    ...experiments.flatMap((experiment) => [
-      element("dt", {}, experiment.title || experiment.name),
-      element(
-        "dd",
-        {},
-        [experiment.source, experiment.dataset && `data: ${experiment.dataset}`, experiment.notes]
-          .filter(Boolean)
-          .join(" · "),
-      ),
-    ]),
+    ...experiments.flatMap(({ name, title, source, dataset, notes }) => {
+      const told = [source, dataset && `data: ${dataset}`, notes].filter(Boolean).join(" · ");
+      return [element("dt", {}, title || name), element("dd", {}, told)];
+    }),
   );
 }
 
@@ -207,20 +181,6 @@ function outcomesTold(claims, outcomes) {
     .filter(([count]) => count > 0)
     .map((pair) => pair.join(" "))
     .join(", ");
-}
-
-// Which claims the page holds: readers may miss those of other experiments.
-function claimsHeld({ claims, claimed, experiments, shownBy }) {
-  const told = Object.entries(QUESTIONS).flatMap(([question, whose]) => {
-    const count = claims.filter((claim) => claim.question === question).length;
-    return count ? [`${whose}: ${count}`] : [];
-  });
-  if (!told.length) return "This page holds no claims.";
-  const own = new Set(experiments.map(({ name }) => name));
-  const borrowing = claimed.filter((name) => !own.has(name) && shownBy(name).length).length;
-  const borrowed = borrowing ? ` (${borrowing} of them with runs of another)` : "";
-  const all = counted(claimed.length, "experiment");
-  return `Claims of the ${all} on this page${borrowed}, no others: ${told.join("; ")}.`;
 }
 
 // The claims of papers and our own questions are counted apart.
@@ -319,31 +279,24 @@ function experimentParts(frame) {
 
 function described() {
   const description = JSON.parse(byId("description").textContent);
-  const { papers, costs, measurements, claims, firstMeasurements, shows } = description;
+  const { papers, claims, firstMeasurements, shows } = description;
   const claimed = [...new Set(claims.map((claim) => claim.experiment))];
   const atlas = {
-    papers,
-    claims,
-    firstMeasurements,
-    folder: description.folder,
-    name: description.atlas,
+    ...description,
     experiments: papers.flatMap((paper) => paper.experiments),
     runs: new Map(),
     points: new Map(),
     files: new Map(),
-    costs: new Map(Object.entries(costs)),
-    measurements: new Map(Object.entries(measurements)),
-    outcomes: description.outcomes,
-    thinned: description.thinned,
-    quantiles: description.quantiles,
+    costs: new Map(Object.entries(description.costs)),
+    measurements: new Map(Object.entries(description.measurements)),
     marks: new Map(description.outcomes.map(({ name, mark }) => [name, mark])),
     claimPapers: [...new Set(claims.map((claim) => claim.paper))].sort(),
-    claimed,
   };
   // All that an address or a filter may name.
   const named = [...claimed, ...atlas.experiments.map(({ name }) => name), ...Object.keys(shows)];
   atlas.names = [...new Set(named)].sort();
-  atlas.costs.set(NETWORK, "simulated time under a network that you declare (s)");
+  atlas.costs.set(NETWORK, { label: "simulated time under one network for all", unit: "s" });
+  for (const cost of atlas.costs.values()) cost.unit ??= "";
   for (const experiment of atlas.experiments) {
     for (const run of experiment.runs) {
       run.key = `${experiment.name}/${run.name}`;
@@ -364,18 +317,33 @@ function described() {
     const keys = own ? own.runs.map((run) => run.key) : (shows[name] ?? []);
     return keys.filter((key) => atlas.runs.has(key));
   };
-  // The measurement and cost that most of the chosen runs have, in a fixed order of preference.
+  // The measurement and cost that most of the chosen runs have, in a fixed order of preference; a map
+  // is of times. network: that of their experiment.
   atlas.propose = (chosen) => {
-    const points = [...chosen].flatMap((key) => atlas.runs.get(key).points);
+    const runs = [...chosen].map((key) => atlas.runs.get(key));
+    const points = runs.flatMap((run) => run.points);
+    const own = runs[0]?.experiment;
+    const network = { ...NETWORK_AT_FIRST, ...own?.network };
+    if (own?.map && atlas.whole(chosen)) return { y: Object.keys(own.targets)[0], x: "simulated_time", network };
     const most = (names, has) => {
       const counts = names.map((name) => points.filter((point) => has(point, name)).length);
       return names[counts.indexOf(Math.max(...counts))];
     };
+    // Updates of asynchronous runs are not rounds of others.
+    const mixed = new Set(points.map(({ ownLatency }) => ownLatency === null)).size > 1;
+    const costs = [...atlas.costs.keys()].slice(mixed ? 1 : 0);
     const measured = [...firstMeasurements, ...atlas.measurements.keys()];
     return {
       y: most(measured, (point, name) => name in point.columns),
-      x: most([...atlas.costs.keys()], hasCost),
+      x: most(costs, hasCost),
+      network,
     };
+  };
+  // The experiment of which all runs are chosen, and no others.
+  atlas.whole = (chosen) => {
+    const experiment = atlas.runs.get([...chosen][0])?.experiment;
+    const all = experiment?.runs.length === chosen.size && experiment.runs.every(({ key }) => chosen.has(key));
+    return all ? experiment : undefined;
   };
   return atlas;
 }
@@ -385,16 +353,20 @@ function paperTitle(name) {
   return name === "ours" ? "across papers" : name;
 }
 
-function firstView(atlas) {
-  const { experiments } = atlas;
+// The runs of a first view: across papers, if there are such.
+function firstChosen({ experiments }) {
   const across = experiments.find((experiment) => experiment.name.includes("crosspaper"));
-  const experiment = across ?? experiments[0];
-  return { chosen: new Set(experiment ? experiment.runs.map((run) => run.key) : []) };
+  return (across ?? experiments[0])?.runs.map((run) => run.key) ?? [];
 }
 
 function rounded(value) {
   const size = Math.abs(value);
   return size && (size < 1e-3 || size >= 1e6) ? value.toExponential(2) : `${+value.toPrecision(3)}`;
+}
+
+// A name with its value: what lies in a scheme is called by its own name.
+function inPlainWords([name, value]) {
+  return `${name.replace(/.*\./, "").replaceAll("_", " ")} ${value}`;
 }
 
 // The shorter of 0.00001 and 1e-5.
