@@ -407,7 +407,7 @@ def test_the_legend_is_sorted_and_filtered_and_hides_curves(open_page):
     assert [row[3] for row in shown] == ["2 of 3", "3 of 3"]
     assert re.search(r"> \d+\)$", shown[0][2])  # one of its seeds diverged
     assert page.inner_text("#answer") == (
-        f"Least communication rounds to norm of the full gradient ‖∇f(x)‖ ≤ 0.1: {page_row} "
+        f"Least communication rounds to norm of the full gradient ‖∇f(x)‖ ≤ 0.1: {page_row} at "
         f"{shown[1][2].split()[0]}. 1 of 2 do not arrive with all seeds."
     )
     head = page.locator("#numbers-table thead th").nth(2)

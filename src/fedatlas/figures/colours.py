@@ -33,7 +33,7 @@ _METHODS = {
 #: Method → the name of its colour.
 METHODS = {method: name for name, methods in _METHODS.items() for method in methods.split()}
 # Of many variants of one method, from dark to light, as they print in grey.
-_SEQUENCE = (
+SEQUENCE = (
     *("#0d0887", "#48039f", "#7501a8", "#9e199d"),
     *("#c13b82", "#db5c68", "#f07f4f", "#fca636"),
 )
@@ -76,14 +76,14 @@ def colours(labels: Iterable[str]) -> dict[str, str]:
 
 
 def _sequence(titles: Sequence[str]) -> dict[str, Look]:
-    steps, most = len(_SEQUENCE) - 1, len(titles) - 1
+    steps, most = len(SEQUENCE) - 1, len(titles) - 1
     if most > steps:
         return {
-            title: Look(_SEQUENCE[place % (steps + 1)], place // (steps + 1))
+            title: Look(SEQUENCE[place % (steps + 1)], place // (steps + 1))
             for place, title in enumerate(titles)
         }
     return {
-        title: Look(_SEQUENCE[round(place * steps / max(most, 1))])
+        title: Look(SEQUENCE[round(place * steps / max(most, 1))])
         for place, title in enumerate(titles)
     }
 

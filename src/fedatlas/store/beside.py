@@ -240,8 +240,8 @@ def thinning(runs: Sequence[AtlasRun]) -> Iterator[str]:
     kept = [_records(run) for run in runs if is_thinned(run.trace)]
     if kept:
         yield (
-            f"traces are thinned: {len(kept)} of {len(runs)} keep at most {max(kept)} records. Costs "
-            "are read off lines between these: they may be some 10 % off those of whole traces"
+            f"traces are thinned: {len(kept)} of {len(runs)} keep at most {max(kept)} records. "
+            "Costs are read off lines between these, and may be some 10 % off those of whole traces"
         )
 
 

@@ -307,7 +307,11 @@ function interval([centre, low, high], show, { atMost = [], beyond = "∞" } = {
   const first = number(most, show(centre));
   if (low === high || (low <= 0 && high === Infinity)) return [first];
   const bound = (value) => (Number.isFinite(value) ? show(value) : value > 0 ? beyond : "–");
-  const bounds = [number("(", mostLow, bound(low)), " to ", number(mostHigh, bound(high), ")")];
+  const [from, to] = [low, high].map(bound);
+  // A unit that both have stands once.
+  const unit = / \D+$/.exec(to)?.[0];
+  const least = unit && from.endsWith(unit) ? from.slice(0, -unit.length) : from;
+  const bounds = [number("(", mostLow, least), " to ", number(mostHigh, to, ")")];
   return [first, " ", element("span", { className: "bounds" }, ...bounds)];
 }
 
@@ -348,7 +352,7 @@ function answer(rows, goal, unit) {
   const [best, ...others] = sortedRows(asked, "cost").filter((row) => row.reached === row.seeds);
   if (!asked.length) return [];
   if (!best) return [`No run arrives at ${goal.target} with all its seeds within what it spent.`];
-  const told = (row) => [element("strong", {}, row.label), ` ${amount(row.cost[0], unit)}`];
+  const told = (row) => [element("strong", {}, row.label), ` at ${amount(row.cost[0], unit)}`];
   const alike = others.filter((row) => row.cost[1] <= best.cost[2]).length;
   const lost = asked.length - others.length - 1;
   const early = asked.filter((row) => row.cost[0] === Infinity && row.spent < best.cost[2]);
@@ -356,9 +360,9 @@ function answer(rows, goal, unit) {
   return [
     ...[`Least ${goal.cost} to ${goal.target}: `, ...told(best)],
     ...(others.length ? ["; then ", ...told(others[0])] : []),
-    alike ? `. The intervals of ${counted(alike, "run")} overlap with the first` : "",
+    alike ? `. The intervals of ${counted(alike, "run")} overlap with the first's` : "",
     lost ? `. ${lost} of ${asked.length} do not arrive with all seeds` : "",
-    early.length ? `. Undecided, as they ended before: ${names}${early.length > 3 ? " …" : ""}.` : ".",
+    early.length ? `. Undecided, as they ended before: ${names}${early.length > 3 ? " …" : "."}` : ".",
   ];
 }
 

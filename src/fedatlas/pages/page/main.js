@@ -115,7 +115,7 @@ function start(atlas) {
     const cutOff = shown.some(({ curve }) => curve.low.some((value) => isAtFloor(value, scale)));
     const lost = logarithmic.y && shown.some(({ curve }) => curve.centre.some((value) => value <= 0));
     const texts = [
-      [true, `${counted(curves, "curve")}: ${centres} over seeds that did not diverge.`],
+      [curves, `${counted(curves, "curve")}: ${centres} over seeds that did not diverge.`],
       [unknown.length, `This page does not hold ${unknown.join(", ")} of the address.`],
       [state.band !== "none" && curves > RANGES_UP_TO, `Bands are drawn for up to ${RANGES_UP_TO} curves.`],
       [curves > looks.size, "Colours and dashes repeat: point at a curve for its name."],
