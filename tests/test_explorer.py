@@ -558,6 +558,7 @@ def test_axes_and_scales_change(open_page):
     page = open_page("show=fedpage-first&y=gradient_norm&x=round")
     kinds = "[figure.layout.xaxis.type, figure.layout.yaxis.type]"
     assert page.evaluate(kinds) == ["linear", "log"]
+    page.evaluate("look.open = true")
     page.select_option("#y-scale", "linear")
     page.select_option("#x-scale", "log")
     assert page.evaluate(kinds) == ["log", "linear"]
@@ -1092,6 +1093,7 @@ def test_hovering_tells_values_seeds_and_hyper_parameters(open_page):
 
 def test_a_saved_figure_has_a_legend(open_page, tmp_path):
     page = open_page(f"{FIRST}&x=round")
+    page.evaluate("look.open = true")
     with page.expect_download() as download:
         page.click("#save-figure")
     download.value.save_as(tmp_path / "atlas.svg")
