@@ -63,8 +63,11 @@ def made_trace(
         "run": run,
         "point": point,
         "algorithm": "fedavg",
+        "effective_step_size": 0.1,
         # As long as real ones are.
-        "specification": canonical_json({"hyper_parameters": {}, "padding": "x" * 1000}),
+        "specification": canonical_json(
+            {"hyper_parameters": {}, "rounds": shape[1] - 1, "padding": "x" * 1000}
+        ),
     }
     return build_trace(costs | measured, ["ok"] * shape[0], list(range(shape[0])), attributes)
 
