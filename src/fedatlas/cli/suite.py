@@ -140,7 +140,9 @@ def score(
 ) -> None:
     """Score the methods that have run, by each cost; nothing is trained."""
     suite = declared_suite()
-    folders = [results, *(archive or [])]
+    folders = [*(archive or [])]
+    if results.is_dir() or not archive:
+        folders.insert(0, results)
     for told in scores_of(suite, _named(suite, problems), folders, cost, output):
         say(f"{told}\n")
 
