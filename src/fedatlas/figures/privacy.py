@@ -24,6 +24,7 @@ from fedatlas.evaluation.tables import (
 from fedatlas.figures.colours import colours, looks
 from fedatlas.figures.style import (
     DASHED,
+    MOST_CURVES,
     draw,
     entry,
     finish,
@@ -57,7 +58,8 @@ def compose_budgets(
 ) -> Canvas:
     """A panel by iteration; one by horizon, for δ and for drift where a run has any.
 
-    The last panel shows the noise that gathers in the agents' mean, whatever the gradients.
+    Many runs are spread over several columns, which share their axes. The last panel shows the
+    noise that gathers in the agents' mean, whatever the gradients.
     budgets: as `studies.budgets.budgets_of_runs` returns them.
     """
     panels = [
@@ -65,12 +67,20 @@ def compose_budgets(
         for panel in _PANELS
         if panel[0] not in _OPTIONAL or bool((budgets[panel[0]].fillna(0) > 0).any())
     ]
-    canvas, places = new_panels(len(panels), 3.0)
     titles = {run: run_titles[run] for run in dict.fromkeys(budgets["run"].values.tolist())}
     drawn = _looks(titles, methods)
     cases = [budgets.isel(case=number) for number in range(budgets.sizes["case"])]
-    for place, (variable, axis, xlabel, ylabel) in zip(places, panels, strict=True):
+    columns = -(-len(drawn) // MOST_CURVES)
+    column_of = {name: place * columns // len(drawn) for place, name in enumerate(drawn)}
+    canvas, places = new_panels(len(panels) * columns, 2.6, columns if columns > 1 else 0)
+    for number, place in enumerate(places):
+        variable, axis, xlabel, ylabel = panels[number // columns]
+        if first := number % columns:
+            place.sharex(places[number - first])
+            place.sharey(places[number - first])
         for case in cases:
+            if column_of[titles[str(case["run"].item())]] != number % columns:
+                continue
             spent = case[variable].where(case[variable] > 0).to_numpy()
             if np.isnan(spent).all():  # nothing is spent, or nothing is known
                 continue
@@ -80,8 +90,11 @@ def compose_budgets(
             if not case["first"]:
                 look = {"color": look["color"], **_OTHER}
             place.plot(case[axis].to_numpy(), spent, **look)
-        place.set(xlabel=xlabel, ylabel=ylabel, yscale="log")
-    places[1].set_xscale("log")
+        place.set(xlabel=xlabel, ylabel="" if first else ylabel, yscale="log")
+        if axis == "horizon":
+            place.set_xscale("log")
+        if not place.lines:
+            place.set_axis_off()
     handles = [entry(name, color=look["color"], ls=look["ls"]) for name, look in drawn.items()]
     handles.append(entry("first accounting", color="grey"))
     if not budgets["first"].all():

@@ -53,6 +53,7 @@ BANDS = "lines: median, bands: range of "
 DOTS_PER_INCH = 150
 #: Inches of a figure: 900 pixels on the site and in a README, where its smallest letters have 11.
 WIDEST = 9.4
+MOST_CURVES = 8  # of a panel; more are spread over several
 _LEAST_PANEL, _LEAST_HEIGHT = 2.7, 1.7  # inches of a panel with its labels
 _ROOM_OF_TITLE = 0.35  # inches
 _LETTERS_PER_INCH = 13  # of 10 points

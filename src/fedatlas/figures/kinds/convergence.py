@@ -33,6 +33,7 @@ from fedatlas.figures.rates import Rate, draw_rates
 from fedatlas.figures.style import (
     BANDS,
     DASHED,
+    MOST_CURVES,
     Shown,
     entry,
     finish,
@@ -64,7 +65,6 @@ if TYPE_CHECKING:
 _LINE_STYLES: list[Any] = ["-", "--", ":", "-.", (0, (8, 3)), (0, (1, 3)), (0, (5, 1, 1, 1, 1, 1))]
 _HEIGHT = 2.4  # inches of a panel
 _ALONE = 3.4  # of the only one
-_MOST = 8  # curves of a panel; more have panels of their own
 _MOST_BANDS = 4  # of a panel, as more blend: ranges of seeds are bars then
 _TARGET: dict[str, Any] = {"color": "0.4", "ls": (0, (1, 2)), "lw": 1.0, "zorder": 1}
 _ORIGINS = "solid: ours; dashed, with hollow marks: published"
@@ -315,18 +315,18 @@ def _rows(figure: ConvergenceFigure, shown: Shown) -> Iterator[Row]:
 
 def _parts(curves: list[Curve]) -> list[list[Curve]]:
     """Curves in few parts that a panel can show; those of a run, or of a pair, stay together."""
-    if len(curves) <= _MOST:
+    if len(curves) <= MOST_CURVES:
         return [curves]
     pairs = any(curve.has_dashed for curve in curves)
     runs: dict[str, list[Curve]] = {}
     for curve in curves:
         runs.setdefault(curve.colour if pairs else curve.title, []).append(curve)
-    even = -(-len(curves) // -(-len(curves) // _MOST))
+    even = -(-len(curves) // -(-len(curves) // MOST_CURVES))
     parts: list[list[Curve]] = [[]]
     for own in runs.values():
         for start in range(0, len(own), even):
             piece = own[start : start + even]
-            if len(parts[-1]) >= even or len(parts[-1]) + len(piece) > _MOST:
+            if len(parts[-1]) >= even or len(parts[-1]) + len(piece) > MOST_CURVES:
                 parts.append([])
             parts[-1] += piece
     return [part for part in parts if part]
