@@ -100,7 +100,9 @@ def download(raw_file: RawFile, destination: Path, how: Fetching) -> None:
         with folder_beside(destination) as scratch:
             _fill(raw_file, destination, scratch, how)
     except OSError as error:
-        raise explained_failure(error, destination) or FedatlasError(
+        places = destination, how.archives / raw_file.path
+        explained = next(filter(None, (explained_failure(error, place) for place in places)), None)
+        raise explained or FedatlasError(
             f"cannot put {raw_file.path} at {destination}: {error.strerror or error}"
         ) from error
 
