@@ -171,7 +171,7 @@ def _digest(script: str) -> str:
 
 
 def _packed(content: bytes) -> str:
-    return base64.b64encode(zlib.compress(content, 9)).decode()
+    return base64.b64encode(zlib.compress(content, 6)).decode()
 
 
 class ColumnStore:
