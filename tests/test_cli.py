@@ -52,7 +52,7 @@ def test_a_mistake_is_one_line_without_a_traceback():
         (("step", "draw_figur"), "there is no step 'draw_figur'; similar: draw_figure"),
         (("step", "train_alone", "@no.json"), "no.json"),
         (("step", "train_alone", "{"), "{: cannot be read as JSON"),
-        (("step", "train_alone", "[]"), "must be an object"),
+        (("step", "train_alone", "[]"), "must be a JSON object"),
         (("step", "draw_figure", '{"traces": []}', '{"selection": "a"}'),
          "missing title, figure, runs, output"),
         (("step", "draw_trees", '{"parties": 3, "output": "x.svg", "outputs": 1}'),

@@ -232,7 +232,7 @@ def test_runs_of_experiments_conform(tmp_path):
     for option, told in (
         (("--seed", 77), "has no seed 77, but 0, 1, 2, 3, 4, 5"),
         (("--rounds", 1001), f"--rounds 1001: {run} has 1000"),
-        (("--clients", 7), f"--clients: {run} is a run that states its own"),
+        (("--clients", 7), f"--clients: {run} is a run that declares its own"),
     ):
         assert told in str(conform(run, file, "--results", tmp_path, *option).exception)
 
@@ -310,14 +310,17 @@ def test_composite_methods_have_an_l1_term():
         (("ef21", "x.py", "--hyper", TOO_MANY), "'k', value 6: rows have 5 entries"),
         (("demo-nosuch/x/y", "x.py"), "'demo-nosuch'; similar: demo-"),
         (("scaffold", "x.py", "--hyper", "K: ["), "--hyper: cannot be read as YAML"),
-        (("scaffold", "x.py", "--hyper", "4"), "--hyper: '4' is no mapping"),
+        (("scaffold", "x.py", "--hyper", "4"), "--hyper: '4' is not a mapping"),
         (("scaffold", "x.py", "--hyper", "{steps: 4}"), "unknown key 'steps'"),
         (("scaffold", "x.py", "--hyper", HYPER), "x.py: there is no such file"),
         (("scaffold", CERTIFICATES / "_shared.py", "--hyper", HYPER), "defines no 'start'"),
         (("demo-fedpage/scafold", "x.py"), "there is no run 'demo-fedpage/scafold'"),
         (("demo-fedpage", "x.py"), "no run 'demo-fedpage'; there are demo-fedpage/fedpage/global_"),
         (("scaffold", "x.py", "--clients", 70), "--rows 60: 70 clients need a row each"),
-        (("pooled", "--explain"), "has no 'pooled': state local_steps, local_step_size"),
+        (
+            ("pooled", "--explain"),
+            "'pooled' to take as a default: give local_steps, local_step_size",
+        ),
         (("extra", "x.py", "--graph", "{states: 3"), "--graph: cannot be read as YAML"),
         (("vfb2_sgd", "x.py", "--hyper", "{step_size: 0.1}"), "around a server and on graphs"),
     ],

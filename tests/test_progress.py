@@ -275,4 +275,4 @@ def test_parts_of_a_dry_run_are_told_together_with_counts():
 
 
 def test_a_dry_run_without_jobs_says_so():
-    assert format_planned([]) == ["Nothing to do: all is made, and up to date."]
+    assert format_planned([]) == ["Nothing to do: everything is made and up to date."]

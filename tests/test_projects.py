@@ -283,13 +283,13 @@ def test_short_examples_of_the_documentation_are_sound(config, lab, monkeypatch)
     ("arguments", "told"),
     [
         (("method", "fedavg"), "methods/fedavg.py: there is a method 'fedavg' elsewhere"),
-        (("method", "Mine"), "small letters, digits and underscores"),
+        (("method", "Mine"), "lower-case letters, digits and underscores"),
         (("method", "first"), "experiments/first.yaml: exists; it is left as it is"),
         (("method", "mine", "--kind", "ring"), "'--kind', value 'ring': must be one of decentral"),
         (("dataset", "mine", "--kind", "tiered"), "'--kind', value 'tiered': is for methods"),
         (("dataset", "a9a"), "datasets.yaml: describes a data set 'a9a'"),
         (("experiment", "first"), "experiments/first.yaml: exists; it is left as it is"),
-        (("experiment", "my_own"), "small letters, digits and hyphens"),
+        (("experiment", "my_own"), "lower-case letters, digits and hyphens"),
     ],
 )
 def test_names_that_are_taken_or_bad_are_refused(lab, arguments, told):

@@ -458,7 +458,7 @@ def test_every_claim_and_every_verdict_of_every_experiment_stands_there_once(
     header = next(row for row in cells(page.markdown) if row[0] == "whose")
     told = Counter(each.outcome for each in said)
     assert header[2:-5] == [kind for kind in OUTCOMES if told[kind]]
-    for question, name in (("paper", "the paper's sentences"), ("ours", "our own questions")):
+    for question, name in (("paper", "the paper's claims"), ("ours", "our own questions")):
         counts = Counter(each.outcome for each in said if each.question == question)
         numbers = [counts.total(), *(counts[kind] for kind in header[2:-5]), 0, 0, 0, "–", "–"]
         assert tallies.get(f"FedPAGE, {name}", [*map(str, numbers)]) == [*map(str, numbers)]
@@ -521,7 +521,7 @@ def test_tallies_say_what_survives_many_tests(case):
     case.add("fedpage-a", SMALL, small_traces(), *found)
     tallies = [row for row in cells(case.page("fedpage-a").markdown) if ", " in row[0]]
     assert tallies == [
-        ["FedPAGE, the paper's sentences", "3", "2", "1", "2", "2", "2", "2", "7"],
+        ["FedPAGE, the paper's claims", "3", "2", "1", "2", "2", "2", "2", "7"],
         ["FedPAGE, our own questions", "1", "1", "0", "1", "1", "1", "1", "6"],
     ]
     more = [verdict(f"fedpage-a/open-{n}", "undecided", effect=effect()) for n in range(3)]

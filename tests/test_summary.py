@@ -113,7 +113,7 @@ def test_claims_are_counted_not_cases_and_our_questions_apart(results):
         "1 not testable, 1 compatible, 1 incompatible",
         "1 reproduced",
     ]
-    paper = told(lines, "demo, the paper's sentences")
+    paper = told(lines, "demo, the paper's claims")
     # Six are tested; by Holm 0.001 · 6 stays below 0.025, and 0.02 · 5 does not.
     assert paper.endswith("after Holm's correction for 6 tests, 1 of 2 decided claims remains.")
     ours = told(lines, "demo, our own questions")

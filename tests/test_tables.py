@@ -216,7 +216,7 @@ def test_summary_counts_claims_and_our_questions_apart():
     assert verdict_summary(verdicts) == told
     ours = replace(asked("contradicted"), question="ours")
     assert verdict_summary([*verdicts, ours]) == (
-        f"{told}; questions of ours, 1 judged: 1 contradicted"
+        f"{told}; our own questions, 1 judged: 1 contradicted"
     )
     assert verdict_summary([]) == "no claim judged"
 
@@ -286,7 +286,7 @@ def test_the_page_tells_every_outcome_its_counts_and_its_corrections():
     for kind, meaning in OUTCOMES.items():
         assert f"{kind}</dt><dd>{meaning}</dd>" in page
     cells = parsed(every_outcome()).cells
-    place = cells.index("fmgda, the paper's sentences")
+    place = cells.index("fmgda, the paper's claims")
     # Nine claims, by outcome, tested, decided, after Holm, at most, seeds for all.
     assert cells[place + 1 : place + 15] == [*"91111", "2", *"111", *"62168"]
     place = cells.index("fmgda, our own questions")
@@ -299,7 +299,7 @@ def test_the_page_tells_every_outcome_its_counts_and_its_corrections():
 
 def test_the_page_is_self_contained():
     text = verdicts_to_html([asked(), asked("undecided")])
-    assert "Sentences of papers, 2 judged: 1 reproduced, 1 undecided" in text
+    assert "Claims of papers, 2 judged: 1 reproduced, 1 undecided" in text
     assert "http" not in text
     assert '<meta charset="utf-8">' in text
 

@@ -17,9 +17,9 @@ from fedatlas.evaluation.tuning import (
     chances,
     ends,
     expected_best,
+    format_tries,
     grids_of,
     ranked,
-    told_of,
 )
 from fedatlas.evaluation.verdicts import judge
 from fedatlas.schema.claims import Claim, ClaimTest
@@ -149,11 +149,11 @@ def test_ranks_follow_the_choice_of_points():
 def test_the_summary_counts_what_another_number_of_tries_turns():
     turned = "1 try: contradicted in 0.67 of draws; 2 to 3 tries: reproduced in 0.67 to 1 of draws"
     same = "1 to 16 tries: undecided in 0.5 to 1 of draws (by the typical one of 3 seeds)"
-    assert told_of(["", turned, same]) == (
+    assert format_tries(["", turned, same]) == (
         "1 of 2 comparisons of tuned runs come out otherwise after one try of each grid than after "
         "all 3 to 16 tries"
     )
-    assert told_of([""]) == ""
+    assert format_tries([""]) == ""
 
 
 def test_a_run_that_is_tuned_elsewhere_is_compared_on_the_seeds_of_that_grid(tmp_path: Path):

@@ -1,4 +1,4 @@
-"""The command line: what people want, and `fedatlas step` for the workflow.
+"""The command line: commands for people, and `fedatlas step` for the workflow.
 
 Heavy libraries are imported inside commands and steps, so that each loads only what it needs.
 """
@@ -23,14 +23,14 @@ from fedatlas.files import OF_DISKS, explained_failure, file_of
 from fedatlas.plain_text import printable, say
 from fedatlas.plan.places import find_projects
 
-#: Commands by what people want.
+#: Commands by purpose, as --help groups them.
 WANTED: dict[str, tuple[Callable[..., None], ...]] = {
     "Run": (run.run, new.new),
     "Look": (
         *(looking.list_experiments, looking.summary, looking.power),
         *(published.compare, published.profile),
     ),
-    "Pass on": (
+    "Share": (
         *(published.import_runs, published.publish, published.export, model.export_model),
         *(published.data_card, published.coverage),
     ),
@@ -39,7 +39,7 @@ WANTED: dict[str, tuple[Callable[..., None], ...]] = {
         *(looking.diff, looking.spec),
     ),
 }
-# What Python has names for, too.
+# Names that Python has a meaning for itself.
 NAMES: dict[Callable[..., None], str] = {
     looking.list_experiments: "list",
     published.import_runs: "import",
@@ -49,17 +49,17 @@ for panel, commands in WANTED.items():
     for command in commands:
         app.command(NAMES.get(command), rich_help_panel=panel)(command)
 app.add_typer(suite.app, name="suite", rich_help_panel="Run")
-app.command(rich_help_panel="Within", epilog=step.TABLE)(step.step)
+app.command(rich_help_panel="Workflow", epilog=step.TABLE)(step.step)
 
-#: New objects after which Python collects garbage; its default is 700. Loading modules leaves
-#: hardly any garbage: collecting less often saves a tenth of a short job.
+#: Python collects garbage after this many new objects; its default is 700. Loading modules leaves
+#: hardly any garbage, so collecting less often saves a tenth of a short job.
 NEW_OBJECTS = 5_000
 # The exit status after SIGTERM.
 _ENDED = 128 + signal.SIGTERM
 
 
 class LogLines(logging.Formatter):
-    """Lines of the log, without what commands a terminal."""
+    """Formats lines of the log, without control characters that a terminal would obey."""
 
     def format(self, record: logging.LogRecord) -> str:
         return printable(super().format(record))
@@ -73,7 +73,7 @@ def _print_version(asked: bool) -> None:
 
 @app.callback()
 def configure(
-    verbose: Annotated[bool, typer.Option("--verbose", help="Log details.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Log debugging details.")] = False,
     version: Annotated[
         bool,
         typer.Option(
@@ -81,11 +81,11 @@ def configure(
         ),
     ] = False,
 ) -> None:
-    """fedatlas: convergence of federated and distributed optimisation, reproduced and judged."""
+    """fedatlas reproduces papers on federated and distributed optimisation, and judges claims."""
     logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, stream=sys.stderr)
     for handler in logging.getLogger().handlers:
         handler.setFormatter(LogLines("%(asctime)s %(levelname)s %(message)s"))
-    # Details of these libraries would hide ours.
+    # Details of these libraries would hide those of fedatlas.
     for name in ("numba", "matplotlib", "urllib3", "fontTools"):
         logging.getLogger(name).setLevel(logging.WARNING)
     if found := find_projects([Path.cwd()]):
@@ -93,9 +93,10 @@ def configure(
 
 
 def _start_with_one_hash_seed() -> None:
-    """Start anew what trains, as the workflow starts it: sets of names have an order by that seed.
+    """Restart commands that train with a fixed hash seed, as the workflow starts its jobs.
 
-    Otherwise a method that goes through such a set would give other numbers at every start.
+    The hash seed decides the order of sets of names. Without a fixed one, a method that goes
+    through such a set would give other numbers at every start.
     """
     words = [word for word in sys.argv[1:] if not word.startswith("-")]
     needed = {}
@@ -115,7 +116,7 @@ def main() -> None:
     ended = False
 
     def end(*_: object) -> None:
-        """Clean up like any exit where a cluster sends SIGTERM; by default Python just ends."""
+        """Clean up on SIGTERM, which clusters send, as on any exit; Python's default is not to."""
         nonlocal ended
         ended = True
         sys.exit(_ENDED)
@@ -127,7 +128,7 @@ def main() -> None:
     try:
         app()
     except Exception as error:
-        if ended:  # while pydantic builds a model, it makes an error of the exit
+        if ended:  # pydantic turns the exit into an error while it builds a model
             sys.exit(_ENDED)
         if isinstance(error, FedatlasError):
             say(f"error: {error}", to_errors=True)
@@ -140,13 +141,13 @@ def main() -> None:
         if file is not None and isinstance(error, OSError) and error.errno in OF_DISKS:
             say(f"error: {explained_failure(error, file)}", to_errors=True)
             sys.exit(1)
-        # Whoever wrote the method looks for its line, not for those of the loop that called it.
-        told = str(error) if isinstance(error, RunFailedError) else describe_place(error)
-        if told is None:
+        # The author of a method looks for its line, not for those of the loop that called it.
+        message = str(error) if isinstance(error, RunFailedError) else describe_place(error)
+        if message is None:
             raise
-        say(f"error: {told}\n\nThe way there:", to_errors=True)
-        way = error.__cause__ if isinstance(error, RunFailedError) else error
-        say("".join(traceback.format_exception(way)).rstrip(), to_errors=True)
+        say(f"error: {message}\n\nThe calls that led there:", to_errors=True)
+        cause = error.__cause__ if isinstance(error, RunFailedError) else error
+        say("".join(traceback.format_exception(cause)).rstrip(), to_errors=True)
         sys.exit(1)
     finally:
         # Skip the last garbage collection, which takes half a second. The work is done: a signal

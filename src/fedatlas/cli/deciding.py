@@ -1,4 +1,4 @@
-"""What `fedatlas run --decide` does between two runs: it says what is decided, and adds seeds."""
+"""`fedatlas run --decide`: between two runs it prints which claims are decided, and adds seeds."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,16 +10,16 @@ from fedatlas.pages.terminal import format_open, undecided
 from fedatlas.plan.build import Plan
 from fedatlas.schema.config import is_named
 
-#: The largest share by which seeds are added at once: what few seeds say is needed is a guess.
+#: Seeds grow by at most this share at once, since few seeds only give a guess of how many it takes.
 _AT_ONCE = 0.5
 
 
 @dataclass(frozen=True)
 class Deciding:
-    """An experiment that trains runs, and those whose claims are about them.
+    """An experiment that trains runs, and the experiments whose claims are about these runs.
 
-    name: of the experiment to which seeds are added. judged: names of experiments. declared: how
-    many seeds it declares.
+    name: the experiment to which seeds are added. judged: names of the experiments with claims.
+    declared: how many seeds the experiment declares.
     """
 
     name: str
@@ -27,7 +27,7 @@ class Deciding:
     declared: int
 
     def further(self, results: Path, seeds: int, most: int) -> tuple[int, list[str]]:
-        """With how many seeds to judge again, and what to say; as many as there are: no more.
+        """The number of seeds to judge with next, and lines to print; the same number ends it.
 
         seeds: how many there are. most: how many there may be.
         """
@@ -57,10 +57,10 @@ class Deciding:
 
 
 def seeds_may_decide(verdict: Verdict, verdicts: Sequence[Verdict]) -> bool:
-    """Whether more seeds may decide an undecided verdict: not where a run has no value.
+    """Whether more seeds may decide an undecided verdict; they cannot where a run has no value.
 
-    verdicts: with the cases of its claim. A claim whose contradicted cases Holm's correction does
-    not let stand may be decided by them.
+    verdicts: these hold the cases of its claim. More seeds may also decide a claim that has
+    contradicted cases which do not survive Holm's correction.
     """
     if verdict.effect is not None:
         return math.isfinite(verdict.effect.estimate)
@@ -69,9 +69,9 @@ def seeds_may_decide(verdict: Verdict, verdicts: Sequence[Verdict]) -> bool:
 
 
 def next_number(left: Sequence[Verdict], seeds: int) -> int:
-    """Seeds in all with which to look again: as many as the next claim would probably need.
+    """The number of seeds to judge with next: as many as the next claim would probably need.
 
-    At most half more than there are, at least one.
+    It exceeds the present number by at least one seed, and by at most half.
     """
     known = [verdict.effect.needed for verdict in left if verdict.effect and verdict.effect.needed]
     most = math.ceil((1 + _AT_ONCE) * seeds)
@@ -79,7 +79,10 @@ def next_number(left: Sequence[Verdict], seeds: int) -> int:
 
 
 def to_decide(plan: Plan, names: Sequence[str]) -> Iterator[Deciding]:
-    """The experiments that train what claims of these experiments, or globs of them, are about."""
+    """The experiments that train the runs which claims of the named experiments are about.
+
+    names: of experiments, or globs.
+    """
     judged: dict[str, list[str]] = {}
     for name, experiment in plan.experiments.items():
         if is_named(name, names) and experiment.claims and experiment.trained:
@@ -91,7 +94,7 @@ def to_decide(plan: Plan, names: Sequence[str]) -> Iterator[Deciding]:
 def look(
     experiments: Sequence[Deciding], added: Mapping[str, int], results: Path, most: int
 ) -> tuple[dict[str, int], list[str]]:
-    """How many seeds each is to have beside those declared, and what to say of all."""
+    """How many seeds each experiment gets beyond its declared ones, and lines to print."""
     after, said = {}, []
     for each in experiments:
         enough, lines = each.further(results, each.declared + added[each.name], most)

@@ -1,4 +1,4 @@
-"""Commands that show and check what there is: experiments, verdicts, digests, differences."""
+"""Commands that show and check experiments, verdicts, digests and differences."""
 
 import json
 import math
@@ -31,14 +31,14 @@ def list_experiments(
     names: Annotated[str, typer.Argument(help="A name, or a glob such as 'vfb2-*'.")] = "*",
     results: Annotated[Path, typer.Option(help="Results folder.")] = Path("results"),
 ) -> None:
-    """List experiments: what each shows, of which figure, and whether it has verdicts here."""
+    """List experiments: what each shows, its source, and whether it has verdicts here."""
     from fedatlas.plan.build import build_plan
     from fedatlas.schema.config import is_named
 
     plan = build_plan(config, *projects(), names=[names])
     found = {name: each for name, each in plan.experiments.items() if is_named(name, [names])}
     if not found:
-        raise FedatlasError(f"'{names}' matches no experiment; `fedatlas list` names all")
+        raise FedatlasError(f"'{names}' matches no experiment; `fedatlas list` lists all")
     width = max(map(len, found))
     judged = {file.parent.name for file in results.glob("experiments/*/claims.csv")}
     for name, each in found.items():
@@ -49,12 +49,12 @@ def list_experiments(
 
 
 def rehearse(
-    name: Annotated[str, typer.Argument(help="The method, as its file is named.")],
+    name: Annotated[str, typer.Argument(help="The method: its file's name without .py.")],
     config: Configuration,
 ) -> None:
-    """Check in a second, without data, that a method does what every method promises.
+    """Check in a second, without data, that a method keeps the promises of every method.
 
-    It is rehearsed as a run of an experiment declares it.
+    The hyper-parameters are those of an experiment's run that names the method.
     """
     from fedatlas.training.rehearsal import rehearse_without_data
 
@@ -62,7 +62,7 @@ def rehearse(
 
 
 def _run_of(algorithm: str, config: Path) -> RunSpec:
-    """A run of the method, from a file that names it if one does, the shortest first."""
+    """A run of the method, from the shortest experiment file that names it."""
     from fedatlas.algorithms import algorithm_names
     from fedatlas.plan.build import build_plan, heads_in
 
@@ -77,16 +77,19 @@ def _run_of(algorithm: str, config: Path) -> RunSpec:
         for run in build_plan(config, *projects(), names=[head.name]).runs.values():
             if run.algorithm == algorithm and run.tuned_in is None:
                 return run
-    raise FedatlasError(f"no run of an experiment names the method '{algorithm}': declare one")
+    raise FedatlasError(
+        f"no experiment has a run with `algorithm: {algorithm}`: declare one, in experiments/"
+    )
 
 
 def spec(
-    name: Annotated[
-        str, typer.Argument(help="EXPERIMENT/RUN/POINT, as traces are filed; or EXPERIMENT.")
-    ],
+    name: Annotated[str, typer.Argument(help="A run, as EXPERIMENT/RUN/POINT, or an EXPERIMENT.")],
     config: Configuration,
 ) -> None:
-    """Print a run's specification for the step train_alone, or an experiment's file expanded."""
+    """Print a run's specification for `fedatlas step train_alone`, or a whole experiment.
+
+    An experiment is printed as YAML, with everything that it inherits written out.
+    """
     from fedatlas.files import canonical_json
     from fedatlas.schema.models import as_yaml
 
@@ -108,8 +111,8 @@ def run_named(name: str, config: Path) -> RunSpec:
     runs = {run.name: run for run in plan.runs.values()}
     if name not in runs:
         some = ", ".join([*runs][:_NAMED]) + ", …" * (len(runs) > _NAMED)
-        told = similar(name, runs) or f"; there are {some}"
-        raise FedatlasError(f"there is no run '{name}'{told}")
+        hint = similar(name, runs) or f"; there are {some}"
+        raise FedatlasError(f"there is no run '{name}'{hint}")
     return runs[name]
 
 
@@ -121,8 +124,8 @@ def _declared(experiment: str, config: Path) -> Any:
     folders = (folder / "experiments" for folder in (config, *projects()))
     experiments = read_experiments(*folders, names=[experiment])
     if experiment not in experiments:
-        told = similar(experiment, names_in(heads_in(config, *projects())))
-        raise FedatlasError(f"there is no experiment '{experiment}'{told}")
+        hint = similar(experiment, names_in(heads_in(config, *projects())))
+        raise FedatlasError(f"there is no experiment '{experiment}'{hint}")
     return experiments[experiment]
 
 
@@ -130,10 +133,10 @@ def summary(
     results: ResultsFolder = Path("results"),
     experiments: Annotated[
         list[str] | None,
-        typer.Option(help="Print each claim of these experiments, names or globs, instead."),
+        typer.Option(help="Print only the claims of these experiments, by names or globs."),
     ] = None,
 ) -> None:
-    """Say what there is in the results folder and where to look."""
+    """Print what the results folder holds: verdicts, figures, tables, and where they lie."""
     from rich.console import Console
 
     from fedatlas.pages.terminal import print_claims, print_summary
@@ -146,7 +149,7 @@ def summary(
 
 
 def power(results: ResultsFolder = Path("results")) -> None:
-    """Say how many seeds would decide each undecided claim."""
+    """Print how many seeds would decide each undecided claim."""
     from rich.console import Console
 
     from fedatlas.pages.terminal import print_power
@@ -156,7 +159,7 @@ def power(results: ResultsFolder = Path("results")) -> None:
 
 
 def check_folder(results: Path) -> None:
-    """Raise FedatlasError for what is no folder of results."""
+    """Raise FedatlasError unless this is a folder."""
     if results.exists() and not results.is_dir():
         raise FedatlasError(f"{results}: is not a folder; name the folder of results")
     if not results.is_dir():
@@ -174,10 +177,11 @@ def verify(
     seeds: Seeds = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Check digests, or verdicts if published. Exit status: 0 as recorded, 1 not, 2 unreadable.
+    """Check the digests of a results folder, or the verdicts of published folders.
 
-    Of a results folder all digests are computed again; of a published folder, or of several in one,
-    all verdicts, by what is published.
+    In a results folder all digests are computed again. In a published folder, or a folder of
+    several, all verdicts are judged again from the published traces. Exit status: 0 all as
+    recorded, 1 something differs, 2 something cannot be read.
     """
     from rich.console import Console
     from rich.progress import track
@@ -206,7 +210,7 @@ def verify(
 
 
 def _verify_verdicts(published: Path, config: Path, as_json: bool) -> None:
-    """Print which verdicts do not follow from what is published, and why; exit."""
+    """Print which verdicts do not follow from the published traces, and why; exit."""
     from fedatlas.plan.build import build_plan
     from fedatlas.store import rejudging
 
@@ -222,20 +226,22 @@ def _verify_verdicts(published: Path, config: Path, as_json: bool) -> None:
 
 
 def diff(
-    first: Annotated[Path, typer.Argument(help="Trace, experiment's or results folder.")],
-    second: Annotated[Path, typer.Argument(help="What to compare it with, of any such kind.")],
+    first: Annotated[
+        Path, typer.Argument(help="A trace, an experiment's folder or a results folder.")
+    ],
+    second: Annotated[Path, typer.Argument(help="The trace or folder to compare it with.")],
     relative_tolerance: Annotated[
-        float, typer.Option(min=0, help="Of the larger of two values.")
+        float, typer.Option(min=0, help="Allowed difference, relative to the larger value.")
     ] = 0.0,
     absolute_tolerance: Annotated[
-        float, typer.Option(min=0, help="In the variable's units.")
+        float, typer.Option(min=0, help="Allowed difference, in the variable's units.")
     ] = 0.0,
     wall_time: Annotated[
-        bool, typer.Option("--wall-time", help="Compare times measured here, too.")
+        bool, typer.Option("--wall-time", help="Also compare measured wall times.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Compare results value by value. Exit status: 0 equal, 1 different, 2 cannot be read."""
+    """Compare results value by value. Exit status: 0 equal, 1 different, 2 unreadable."""
     from fedatlas.provenance import difference
 
     if not math.isfinite(relative_tolerance + absolute_tolerance):
@@ -251,7 +257,7 @@ def diff(
 
 
 def _wide_console() -> "Console":
-    """The console of standard output; wide if that is no terminal, so that paths stay whole."""
+    """The console of standard output; wide where it is no terminal, so that paths stay whole."""
     from rich.console import Console
 
     console = Console()
@@ -260,7 +266,7 @@ def _wide_console() -> "Console":
 
 @contextmanager
 def _unreadable_is_two() -> Iterator[None]:
-    """Of commands whose exit status 1 means something else than an error."""
+    """Exit with status 2 on errors, for commands whose status 1 means something else."""
     try:
         yield
     except FedatlasError as error:

@@ -1,4 +1,4 @@
-"""Command: commented starts of methods, data sets, experiments and projects."""
+"""Command: write commented starting files of methods, data sets, experiments and projects."""
 
 import re
 from enum import StrEnum
@@ -14,7 +14,7 @@ from fedatlas.files import write_text
 from fedatlas.plain_text import say
 from fedatlas.plan.places import catalogue_files, is_shipped, repository
 
-#: Files of a project, each with the template that it begins as.
+#: Files of a new project, each with its template.
 _PROJECT = {
     "Snakefile": "Snakefile",
     "config/config.yaml": "config",
@@ -26,12 +26,12 @@ _PROJECT = {
 _HEAD_OF_DATASETS = (
     "# docs/adding/dataset.md of fedatlas explains the keys, and formats besides libsvm.\n"
 )
-#: The workflow's own settings of Snakemake, which a project needs, too.
+#: The workflow's settings of Snakemake; a project needs them, too.
 _PROFILE = "profiles/default/config.yaml"
 
 
 class Kind(StrEnum):
-    """What can be begun."""
+    """What the command can create."""
 
     METHOD = "method"
     DATASET = "dataset"
@@ -40,24 +40,25 @@ class Kind(StrEnum):
 
 
 class Start(NamedTuple):
-    """How a kind begins. form, words: its name, which becomes that of a file, key or class.
+    """How a kind is created.
 
-    file: where it begins. told: the file, and what is next.
+    form, words: what its name looks like, as a pattern and in words. file: where it is written.
+    message: names the file, and the next commands.
     """
 
     form: str
     words: str
     file: str
-    told: str
+    message: str
 
 
 _STARTS = {
     Kind.METHOD: Start(
         r"[a-z][a-z0-9_]*",
-        "small letters, digits and underscores, a letter first",
+        "lower-case letters, digits and underscores, a letter first",
         "methods/{name}.py",
-        """{file}: a method that works, to be made into yours; and
-experiments/{slug}.yaml: its run beside another method's, on bundled data.
+        """{file}: a method that works; change it into yours.
+experiments/{slug}.yaml: runs it beside another method, on bundled data.
 Next: fedatlas rehearse {name}, which checks what a method promises,
   and fedatlas run project-{slug}""",
     ),
@@ -65,16 +66,16 @@ Next: fedatlas rehearse {name}, which checks what a method promises,
         r"[A-Za-z0-9][A-Za-z0-9.-]*",
         "letters, digits, dots and hyphens",
         "datasets.yaml",
-        """{file}: an entry '{name}', to be filled in.
+        """{file}: an entry '{name}'; fill it in.
 Next: put the file at DIR/{name}/train.libsvm,
-  name `dataset: "{name}"` in an experiment,
+  write `dataset: "{name}"` in an experiment,
   and fedatlas run that experiment with --mirror DIR""",
     ),
     Kind.EXPERIMENT: Start(
         r"[a-z0-9][a-z0-9-]*",
-        "small letters, digits and hyphens",
+        "lower-case letters, digits and hyphens",
         "experiments/{name}.yaml",
-        """{file}: the experiment project-{name}, two methods on bundled data.
+        """{file}: the experiment project-{name}, with two methods on bundled data.
 Next: fedatlas run project-{name}""",
     ),
     Kind.PROJECT: Start(
@@ -87,39 +88,39 @@ Next: cd {name}, and fedatlas run 'project-*'; or fedatlas new method NAME there
 }
 
 
-#: Parts a method's template from that of an experiment.
+#: Separates a method's template from that of its experiment.
 _EXPERIMENT = "\n---\n"
 
 
 def _federations() -> list[str]:
-    """Those in which a method can be begun, by their folders' names."""
+    """The federations for which a template of a method exists, by their folders' names."""
     found = (file.name for file in (files("fedatlas") / "templates").iterdir())
     return sorted(name[7:-9] for name in found if name.startswith("method-"))
 
 
 def new(
-    kind: Annotated[str, typer.Argument(help=f"What to begin: {', '.join(Kind)}.")],
-    name: Annotated[str, typer.Argument(help="Its name; that of a project is a new folder.")],
+    kind: Annotated[str, typer.Argument(help=f"What to create: {', '.join(Kind)}.")],
+    name: Annotated[str, typer.Argument(help="Its name; a project becomes a folder of that name.")],
     federation: Annotated[
         str | None,
         typer.Option(
             "--kind",
-            help=f"Of a method, the federation: {', '.join(_federations())}.",
+            help=f"A method's federation: {', '.join(_federations())}.",
             show_default="horizontal",
         ),
     ] = None,
 ) -> None:
-    """Write the commented start of a method, data set, experiment or project, and say what is next.
+    """Write a commented start of a method, data set, experiment or project.
 
-    Methods, data sets and experiments become part of the project in the working directory. With a
-    method comes an experiment that runs it.
+    Methods, data sets and experiments become part of the project in the working directory. A
+    method comes with an experiment that runs it.
     """
     if kind not in list(Kind):
-        raise FedatlasError(f"'{kind}' cannot be begun; these can: {', '.join(Kind)}")
+        raise FedatlasError(f"'{kind}' cannot be created; these can: {', '.join(Kind)}")
     kind = Kind(kind)
     start = _STARTS[kind]
     if not re.fullmatch(start.form, name):
-        raise FedatlasError(f"{kind} '{name}': a name is written in {start.words}")
+        raise FedatlasError(f"{kind} '{name}': a name consists of {start.words}")
     if kind is not Kind.PROJECT and is_shipped(Path("config")):
         raise FedatlasError(
             f"{Path.cwd()} is the repository of fedatlas: begin a project elsewhere (fedatlas new "
@@ -137,7 +138,7 @@ def new(
         _begin_method(file, name, slug, federation or "horizontal")
     else:
         _write(file, _filled(kind, name=name))
-    say(start.told.format(file=file, name=name, slug=slug))
+    say(start.message.format(file=file, name=name, slug=slug))
 
 
 def _begin_method(file: Path, name: str, slug: str, federation: str) -> None:

@@ -10,24 +10,26 @@ from fedatlas.schema.config import MIRROR_VARIABLE, SEEDS_VARIABLE, home_expande
 
 
 def _folder(purpose: str, variable: str) -> Any:
-    """An option that names a folder, as an environment variable may."""
+    """An option that names a folder; an environment variable may name it, too."""
     return typer.Option(help=purpose, envvar=variable, parser=home_expanded, metavar="DIR")
 
 
-Lock = Annotated[Path, typer.Option(help="Where sums of raw files without one are kept.")]
+Lock = Annotated[
+    Path, typer.Option(help="File that keeps checksums of raw files without a declared one.")
+]
 Mirror = Annotated[
     Path | None,
-    _folder("Folder with raw files, used before any download.", MIRROR_VARIABLE),
+    _folder("Folder of raw files; a file found here is not downloaded.", MIRROR_VARIABLE),
 ]
 Seeds = Annotated[
     Path | None,
-    _folder("Folder of finished seeds, which projects may share.", SEEDS_VARIABLE),
+    _folder("Folder of finished seeds; several projects may share it.", SEEDS_VARIABLE),
 ]
 Output = Annotated[Path, typer.Option(help="File to write.")]
 Configuration = Annotated[
     Path,
     typer.Option(
-        help="Configuration folder; the workflow's by default, and projects' besides.",
+        help="Configuration folder; by default the workflow's. Projects here are always added.",
         default_factory=shipped_configuration,
         show_default=False,
     ),

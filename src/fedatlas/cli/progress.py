@@ -1,4 +1,4 @@
-"""What Snakemake tells of itself, in short: a bar with the time left, failures, and plans.
+"""Snakemake's progress in short: a bar with the time left, failures, and plans of dry runs.
 
 Snakemake hands its events to a logger plugin: see `snakemake_logger_plugin_fedatlas`. Fields of an
 event are attributes of its record.
@@ -23,18 +23,18 @@ from fedatlas.markdown import counted
 from fedatlas.plain_text import printable, say_on
 from fedatlas.steps import STEPS
 
-# Where there is no terminal to draw on: after so much of all steps, or so many seconds.
-_TOLD_EVERY, _SECONDS = 0.1, 60.0
-_SHOWN = 2  # steps that run, by name
+# Without a terminal, progress is printed after this share of all steps, or this many seconds.
+_SHARE, _SECONDS = 0.1, 60.0
+_SHOWN = 2  # how many running steps are named
 _OF = re.compile(r"experiments/([^/]+)/|/raw/([^,]+)")
 _TRACE = re.compile(r"experiments/([^/]+)/traces/([^/]+)/([^/]+)\.nc")
-#: Seconds that a step which trains nothing is expected to take before its kind is measured: it
-#: starts Python, reads and writes. For training there is no such number: it takes seconds or hours.
+#: Seconds that a step without training is expected to take, until its kind is measured: it starts
+#: Python, reads and writes. Training has no such number: it takes seconds or hours.
 OTHER_SECONDS = 5.0
-#: A step that takes longer than those before it may take this much longer than it has so far.
+#: A step that has taken longer than earlier ones is expected to take this many times its age.
 _LONGER = 1.25
 
-# Where the workflow reads its configuration. What is wrong there is the message's own line.
+# Lines about where the workflow reads its configuration. The message itself says what is wrong.
 _FRAME = re.compile(
     r'^(WorkflowError:$|(WorkflowError in|  File) "?(file )?".*/rules/common\.smk", line \d+.*)\n?',
     re.M,
@@ -43,10 +43,10 @@ _FRAME = re.compile(
 
 @dataclass
 class Steps:
-    """A workflow's steps, by its events so far. total is 0 until it is known.
+    """The steps of a workflow, as its events report them. total is 0 until it is known.
 
-    By kind: counts, how many there are in all; taken, how long those took that are done.
-    running: number of a job → its rule, how people call it, and when it began, in seconds.
+    counts: how many steps there are, by kind. taken: how long finished ones took, by kind.
+    running: number of a job → its rule, its name for people, and when it began, in seconds.
     """
 
     done: int = 0
@@ -56,31 +56,31 @@ class Steps:
     running: dict[int, tuple[str, str, float]] = field(default_factory=dict)
 
     def count(self, stats: Mapping[str, int]) -> None:
-        """Take in how many steps each rule has, and all have."""
+        """Record how many steps each rule has, and all rules together."""
         self.total = stats.get("total", 0)
         for rule, number in stats.items():
             if rule != "total":
                 self.counts[kind_of(rule)] = self.counts.get(kind_of(rule), 0) + number
 
     def begin(self, job: int, rule: str, outputs: Sequence[str], now: float) -> None:
-        """Take in a step that begins."""
+        """Record that a step begins."""
         self.running[job] = (rule, _named(rule, outputs), now)
 
     def end(self, job: int, now: float) -> None:
-        """Take in a step that is done."""
+        """Record that a step is done."""
         if job in self.running:
             rule, _, began = self.running.pop(job)
             self.taken.setdefault(kind_of(rule), []).append(now - began)
 
     def names(self) -> str:
-        """The steps that run, those that run for longest first."""
+        """The running steps, those that began first in front."""
         counts = Counter(name for _, name, _ in list(self.running.values()))
         names = [f"{number} × {name}" if number > 1 else name for name, number in counts.items()]
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         return ", ".join(names[:_SHOWN]) + more
 
     def seconds_left(self, now: float, cores: int) -> float | None:
-        """About the seconds until all is done; None while training is to come, none measured."""
+        """Estimated seconds until all is done; None while no training has been measured yet."""
         if not self.done:
             return None
         ages: dict[str, list[float]] = {}
@@ -98,13 +98,14 @@ class Steps:
             rest = [max(usual, _LONGER * age) - age for age in run]
             work += sum(rest) + waiting * usual
             longest = max(longest, usual if waiting else 0.0, *rest)
-        # No step is shared by cores here: the rest cannot end before its longest step.
+        # Each step runs on one core, so the rest cannot end before its longest step.
         return max(work / cores, longest)
 
     def _usual(self, kind: str) -> float | None:
-        """What a step of a kind takes: the mean of its kind, else of all kinds that likewise train.
+        """Seconds that a step of this kind takes: the mean of its kind, else that of similar kinds.
 
-        Each kind counts once there: a hundred short steps say little of a long one.
+        Kinds are similar if both train or neither does. Each counts once, since a hundred short
+        steps say little about a long one.
         """
         if own := self.taken.get(kind):
             return fmean(own)
@@ -115,7 +116,7 @@ class Steps:
 
 
 class _Words(ProgressColumn):
-    """Words that are asked for anew each second, whether or not anything has happened."""
+    """A column of text that is computed again each second, even without a new event."""
 
     def __init__(self, say: Callable[[], str]) -> None:
         super().__init__()
@@ -126,9 +127,9 @@ class _Words(ProgressColumn):
 
 
 class Display:
-    """Shows a run: a bar on a terminal, else tenths of its steps; of a dry run the plan at its end.
+    """Shows a run as a bar on a terminal, else a line each tenth; a dry run as a plan at its end.
 
-    quiet: only what went wrong. to_errors: on standard error.
+    quiet: print errors only. to_errors: print on standard error.
     """
 
     def __init__(
@@ -139,7 +140,7 @@ class Display:
         to_errors: bool = True,
         console: Console | None = None,
     ) -> None:
-        self._steps, self._cores, self._told = Steps(), 1, 0.0
+        self._steps, self._cores, self._printed = Steps(), 1, 0.0
         self._dry_run, self._quiet = dry_run, quiet
         self._planned: list[PlannedJob] = []
         self._failed = False
@@ -148,7 +149,7 @@ class Display:
         steps = self._steps
         columns = (
             BarColumn(20),
-            _Words(lambda: f"{steps.done}/{steps.total} steps" if steps.total else "plans"),
+            _Words(lambda: f"{steps.done}/{steps.total} steps" if steps.total else "planning"),
             TimeElapsedColumn(),
             _Words(self._left),
             _Words(steps.names),
@@ -160,7 +161,7 @@ class Display:
         self._task = self._bar.add_task("", total=None)
 
     def heed(self, record: LogRecord) -> None:
-        """Take in an event; print what a person should see of it."""
+        """Record an event, and print what a person should see of it."""
         now, of, steps = time.monotonic(), vars(record), self._steps
         match of.get("event"):
             case "workflow_started":
@@ -170,7 +171,7 @@ class Display:
             case "run_info" if not steps.total:
                 steps.count(of["stats"])
             case "job_info":
-                # What a job may keep is marked.
+                # Snakemake marks outputs that a job may keep.
                 outputs = [name.removesuffix(" (update)") for name in of["output"]]
                 if not self._dry_run:
                     steps.begin(of["jobid"], of["rule_name"], outputs, now)
@@ -181,7 +182,7 @@ class Display:
             case "progress":
                 steps.done, steps.total = of["done"], of["total"]
                 self._progresses(now)
-            case "job_error" | "group_error":  # the Snakefile tells more at the end
+            case "job_error" | "group_error":  # the Snakefile prints details at the end
                 self._failed = True
                 steps.running.pop(of.get("jobid", -1), None)
                 members = of.get("job_error_info", [of])  # of a group
@@ -195,7 +196,7 @@ class Display:
                 self._print(str(record.msg), wrong=record.levelno >= ERROR)
 
     def end(self) -> None:
-        """Take the bar away; of a dry run, print what would be made and why."""
+        """Remove the bar; after a dry run, print what would be made and why."""
         self._bar.stop()
         planned, self._planned = self._planned, []  # Python closes handlers once more
         for line in format_planned(planned) if planned and not self._failed else ():
@@ -213,31 +214,31 @@ class Display:
         steps = self._steps
         self._bar.update(self._task, completed=steps.done, total=steps.total)
         share = steps.done / steps.total
-        due = share >= self._told + _TOLD_EVERY or now >= self._last + _SECONDS
+        due = share >= self._printed + _SHARE or now >= self._last + _SECONDS
         if self._bar.disable and due:
-            self._told, self._last = share, now
+            self._printed, self._last = share, now
             said = f"{steps.done} of {steps.total} steps, {_clock(now - self._began)} so far"
             self._print(", ".join(filter(None, (said, self._left()))))
 
     def _errs(self, kind: str, message: str) -> None:
-        """Print what ended the workflow, but not that commands of jobs failed: these have logs."""
+        """Print what ended the workflow, except failed commands of jobs, which have logs."""
         if not self._failed and kind not in ("CalledProcessError", "RuleException"):
             self._print(_FRAME.sub("", message).rstrip(), wrong=True)
         self._failed = True
 
 
 def kind_of(rule: str) -> str:
-    """Steps of a kind take about as long as each other: the parts that an experiment trains in."""
+    """The kind of a rule's steps: the parts in which an experiment trains are of one kind."""
     return re.sub(r"_\d+$", "", rule)
 
 
 def trains(kind: str) -> bool:
-    """Whether steps of this kind train; in a module, a prefix stands before the rule's name."""
+    """Whether steps of this kind train; inside a module, a rule's name has a prefix."""
     return re.search(r"(^|_)train_", kind) is not None
 
 
 def _named(rule: str, outputs: Sequence[str]) -> str:
-    """A step for people: of training, the run, or the experiment and the part of it."""
+    """A step's name for people; a training is named by its run, or its experiment and part."""
     traces = [found.groups() for name in outputs if (found := _TRACE.search(name))]
     if len(traces) == 1:
         experiment, run, point = traces[0]
@@ -255,25 +256,25 @@ def _clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
-# --- a dry run: what it would make, experiment by experiment, and why ---
+# --- a dry run: what would be made for each experiment, and why ---
 
 _EXPERIMENT = re.compile(r"(?:^|/)experiments/([^/]+)/(.+)$")
-_NAMED = 4  # runs of an experiment, at most; more are counted
-# Files of an experiment whose contents have a short name; others are named as they are.
+_NAMED = 4  # at most so many runs of an experiment are named; more are counted
+# Short names for what an experiment's files hold; other files are called by their own names.
 _HOLD = {
     file.name: file.holds
     for name in ("select_points", "tabulate_results", "draw_figure", "judge_claims")
     for file in STEPS[name].files()
     if file.holds
 }
-# What is no experiment's, by the folder in which it lies.
+# Files that belong to no experiment, by their folder.
 _SHARED = {
     "raw": "raw files",
     "data": "prepared data",
     "shards": "sets of shards",
     "optima": "optima",
 }
-# Why Snakemake makes something, from the most telling on, and how that is told.
+# Reasons that Snakemake gives, the most specific first, each with its words here.
 _REASONS = (
     ("Missing output files", "missing"),
     ("'code ", "code changed"),
@@ -285,7 +286,7 @@ _REASONS = (
     ("Forced execution", "forced"),
 )
 _FOLLOWS = "follows from the above"
-NOTHING = "Nothing to do: all is made, and up to date."
+NOTHING = "Nothing to do: everything is made and up to date."
 
 
 class PlannedJob(NamedTuple):
@@ -298,18 +299,18 @@ class PlannedJob(NamedTuple):
     @property
     def why(self) -> str:
         """The reason in a few words."""
-        return next((told for sign, told in _REASONS if sign in self.reason), _FOLLOWS)
+        return next((words for sign, words in _REASONS if sign in self.reason), _FOLLOWS)
 
     @property
     def trained(self) -> list[str]:
-        """Traces that it makes: the missing ones, if those are why; else up to all it names."""
+        """Traces that it makes: the missing ones, if they are the reason; else all outputs."""
         missing = self.reason.partition("Missing output files: ")[2].partition("; ")[0]
         names = missing.split(", ") if missing else self.outputs
         return [name for name in names if "/traces/" in name]
 
 
 def format_planned(jobs: Sequence[PlannedJob]) -> list[str]:
-    """Lines that say what the jobs would make, and why."""
+    """Lines that describe what the jobs would make, and why."""
     if not jobs:
         return [NOTHING]
     shared = Counter[tuple[str, str]]()
@@ -341,7 +342,7 @@ def format_planned(jobs: Sequence[PlannedJob]) -> list[str]:
 
 
 def _by_reason(jobs: Iterable[tuple[str, Sequence[str]]]) -> dict[str, list[str]]:
-    """Files by the reason for which they would be made."""
+    """Files, grouped by the reason for which they would be made."""
     found: dict[str, list[str]] = {}
     for why, files in jobs:
         if files:
@@ -350,7 +351,7 @@ def _by_reason(jobs: Iterable[tuple[str, Sequence[str]]]) -> dict[str, list[str]
 
 
 def _runs(traces: Sequence[str]) -> str:
-    """Runs and points where they are few; of more runs how many points, or how many runs."""
+    """Runs and points by name if they are few; else points counted for each run; else runs."""
     points = sorted(Path(name).with_suffix("").parts[-2:] for name in traces)
     if len(points) <= _NAMED:
         return ", ".join(run if point == "only" else f"{run}/{point}" for run, point in points)
@@ -361,7 +362,7 @@ def _runs(traces: Sequence[str]) -> str:
 
 
 def _in_words(files: Sequence[str]) -> list[str]:
-    """Files of an experiment by what they hold; a drawing of two formats once."""
+    """Files of an experiment, named by their contents; a drawing in two formats counts once."""
     names = {Path(file).name for file in files}
     usual = [holds for name, holds in _HOLD.items() if name in names]
     return usual + sorted(name for name in names - _HOLD.keys() if not name.endswith(".png"))

@@ -1,4 +1,4 @@
-"""Commands: results for others, and others' results beside one's own."""
+"""Commands that share results with others, and compare them with published ones."""
 
 import shutil
 from contextlib import suppress
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
     from fedatlas.data.catalogue import Catalogue
 
 Traces = Annotated[
-    Path, typer.Argument(help="Results folder, published folder or an experiment's traces.nc.")
+    Path, typer.Argument(help="A results folder, published folder or an experiment's traces.nc.")
 ]
 Experiments = Annotated[
-    list[str] | None, typer.Option(help="Names or globs of experiments; all by default.")
+    list[str] | None, typer.Option(help="Names or globs of experiments; by default all.")
 ]
 
 Tables = Annotated[
     list[Path] | None,
     typer.Option(
-        "--table", "--csv", help="Table to write, .tex for a paper, or .csv, .parquet or .json."
+        "--table", "--csv", help="Table to write: .tex for a paper, or .csv, .parquet, .json."
     ),
 ]
 
 
 def export(
     traces: Traces,
-    output: Annotated[Path, typer.Argument(help="Table to write, .parquet or .csv.")],
+    output: Annotated[Path, typer.Argument(help="Table to write: .parquet or .csv.")],
     config: Configuration,
     experiments: Experiments = None,
 ) -> None:
@@ -46,7 +46,7 @@ def export(
     from fedatlas.store.table import export_table
 
     if output.suffix not in (".parquet", ".csv"):
-        raise FedatlasError(f"{output}: must end in .parquet or .csv, the formats that are written")
+        raise FedatlasError(f"{output}: must end in .parquet or .csv")
     atlas = open_marked(traces, config)
     places = atlas.places(experiments, all_points=True)
     rows = export_table(atlas, places, output, _licences(config))
@@ -57,17 +57,19 @@ def export(
 
 def import_runs(
     sources: Annotated[
-        list[Path], typer.Argument(help="Files or folders of one format: docs/curves.md.")
+        list[Path],
+        typer.Argument(help="Files or folders of one format; docs/curves.md lists formats."),
     ],
-    output: Annotated[Path, typer.Option(help="Results folder to write them to.")],
+    output: Annotated[Path, typer.Option(help="Results folder to write the runs to.")],
     mapping: Annotated[
-        Path | None, typer.Option(help="What columns are (.yaml), where names are not obvious.")
+        Path | None, typer.Option(help="YAML file that says what each column is.")
     ] = None,
     format: Annotated[
-        str, typer.Option(help="Where files do not tell it: tensorboard, wandb, mlflow …")
+        str,
+        typer.Option(help="Format, where files do not show it: tensorboard, wandb, mlflow …"),
     ] = "",
 ) -> None:
-    """Take runs made elsewhere, which compare, profile, plot and export then read as any."""
+    """Import runs made elsewhere, so that `compare`, `profile` and `export` can read them."""
     from fedatlas.schema.foreign import CurvesMapping
     from fedatlas.schema.models import read_yaml, validated
     from fedatlas.store.foreign import import_runs
@@ -78,13 +80,16 @@ def import_runs(
         _check_problem(named["problem"], str(mapping))
     atlas = import_runs(sources, output, format=format, **named)
     (experiment,) = atlas.names("ours")
-    for told in str(atlas.attributes(f"ours/{experiment}")["notes"]).split("; "):
-        say(told)
+    for note in str(atlas.attributes(f"ours/{experiment}")["notes"]).split("; "):
+        say(note)
     say(f"{atlas.path}: {', '.join(atlas.names(f'ours/{experiment}'))}")
 
 
 def _check_problem(problem: str, where: str) -> None:
-    """FedatlasError for a name that is like those of experiments here or published, and is none."""
+    """FedatlasError for a name that is similar to that of a known experiment, but not the same.
+
+    Known are the experiments of the configuration, of projects and of ./published.
+    """
     from difflib import get_close_matches
 
     from fedatlas.plan.build import heads_in
@@ -108,25 +113,32 @@ def publish(
     output: Annotated[Path, typer.Argument(help="Folder to write.")],
     config: Configuration,
     records: Annotated[
-        int, typer.Option(min=2, help="Kept of each trace; more where a verdict needs them.")
+        int,
+        typer.Option(min=2, help="Records to keep of each trace; more where a verdict needs them."),
     ] = 40,
     whole: Annotated[bool, typer.Option(help="Keep all records and all points of grids.")] = False,
     all_points: Annotated[
-        bool, typer.Option(help="Keep all points of grids, also those that no claim looks at.")
+        bool, typer.Option(help="Keep all points of grids, even if no claim looks at them.")
     ] = False,
     experiments: Experiments = None,
     stale: Annotated[
-        bool, typer.Option("--stale", help="Also runs whose code or experiment changed, marked.")
+        bool,
+        typer.Option(
+            "--stale", help="Include runs whose code or experiment changed since, and mark them."
+        ),
     ] = False,
     archive: Annotated[
         Path | None, typer.Option(help="Also pack the folder into one file (.zip).")
     ] = None,
-    citation: Annotated[Path, typer.Option(help="Who publishes.")] = Path("CITATION.cff"),
+    citation: Annotated[
+        Path, typer.Option(help="File that names authors and licence of the published folder.")
+    ] = Path("CITATION.cff"),
     day: Annotated[
-        datetime | None, typer.Option("--date", formats=["%Y-%m-%d"], help="Today by default.")
+        datetime | None,
+        typer.Option("--date", formats=["%Y-%m-%d"], help="Date of publication; by default today."),
     ] = None,
 ) -> None:
-    """Write traces, verdicts, checksums and RO-Crate metadata into a folder for others."""
+    """Write traces, verdicts, checksums and RO-Crate metadata into a folder to publish."""
     from fedatlas.plan.build import build_plan
     from fedatlas.store.atlas import open_marked
     from fedatlas.store.crate import read_citation, revision
@@ -134,9 +146,9 @@ def publish(
 
     cited = read_citation(citation)
     if not cited:
-        why = "is not filled in" if citation.is_file() else "is not there"
+        why = "is not filled in" if citation.is_file() else "does not exist"
         say(
-            f"{citation}: {why}: {output} will name no author and no licence, which archives need",
+            f"{citation}: {why}, so {output} names no author and no licence; archives need both",
             to_errors=True,
         )
     publication = Publication(
@@ -156,47 +168,49 @@ def publish(
     largest = max(files, key=lambda file: file.stat().st_size)
     size = sum(file.stat().st_size for file in files)
     say(
-        f"{output}: {len(files)} files of {size / 1e6:.2f} MB, the largest {largest.name} of "
+        f"{output}: {len(files)} files, {size / 1e6:.2f} MB; the largest is {largest.name}, "
         f"{largest.stat().st_size / 1e6:.2f} MB"
     )
     if archive is not None:
         packed = archive.with_suffix(".zip")
         with write_atomically(packed) as temporary:
             shutil.make_archive(str(temporary.with_suffix("")), "zip", output)
-        say(f"{packed}: the same in one file")
+        say(f"{packed}: the same files in one archive")
 
 
 def compare(
     traces: Traces,
-    metric: Annotated[str, typer.Option(help="Measurement with a best value.")],
-    target: Annotated[float, typer.Option(help="Its value that runs shall reach.")],
+    metric: Annotated[str, typer.Option(help="Measurement to compare by, such as gradient_norm.")],
+    target: Annotated[float, typer.Option(help="Value of the measurement that runs should reach.")],
     config: Configuration,
     against: Annotated[
         Path | None,
-        typer.Option(help="Others of the same problem: a published folder, or several in one."),
+        typer.Option(help="Folder of published runs on the same problem, or of several folders."),
     ] = None,
     cost: Annotated[
         list[str] | None,
-        typer.Option(help="Several at will; by default exchanges, bytes, gradient_evaluations."),
+        typer.Option(help="May be repeated; by default exchanges, bytes, gradient_evaluations."),
     ] = None,
     experiments: Experiments = None,
-    runs: Annotated[list[str] | None, typer.Option(help="Ours: run, or experiment/run.")] = None,
+    runs: Annotated[
+        list[str] | None, typer.Option(help="Only these of your runs: RUN or EXPERIMENT/RUN.")
+    ] = None,
     all_points: Annotated[
-        bool, typer.Option(help="Ours at all points of grids, not at the chosen ones only.")
+        bool, typer.Option(help="Your runs at all points of grids, not only at the tuned ones.")
     ] = False,
     whole: Annotated[
-        bool, typer.Option(help="Ours with all records, also where published ones are thinned.")
+        bool, typer.Option(help="Your runs with all records, even if published ones are thinned.")
     ] = False,
     figure: Annotated[
         list[Path] | None,
-        typer.Option(help="Curves to draw: .svg, .pdf, .png, or .tex with .dat for pgfplots."),
+        typer.Option(help="File for curves: .svg, .pdf, .png, or .tex with .dat for pgfplots."),
     ] = None,
     style: Annotated[
-        str, typer.Option(help="Of the figure: column, for a journal, or a file .mplstyle.")
+        str, typer.Option(help="Figure's style: `column` for a journal's, or a file .mplstyle.")
     ] = "",
     table: Tables = None,
 ) -> None:
-    """Say what runs spend to a target, alone or beside published ones of the same problem."""
+    """Print what runs spend to reach a target, alone or beside published runs on the problem."""
     from fedatlas.store.atlas import open_marked
     from fedatlas.store.comparison import USUAL_COSTS, compare
     from fedatlas.store.plotting import plot
@@ -224,10 +238,12 @@ def compare(
 
 
 def profile(
-    traces: Annotated[list[Path], typer.Argument(help="Results or published folders, together.")],
-    metric: Annotated[str, typer.Option(help="Measurement with a best value.")],
+    traces: Annotated[
+        list[Path], typer.Argument(help="Results or published folders; all are compared together.")
+    ],
+    metric: Annotated[str, typer.Option(help="Measurement to compare by, such as gradient_norm.")],
     targets: Annotated[
-        str, typer.Option(help="FROM:TO:NUMBER, evenly spaced in level, or values: 0.1,0.01.")
+        str, typer.Option(help="Values, as 0.1,0.01, or FROM:TO:NUMBER, evenly spaced in level.")
     ],
     config: Configuration,
     of_start: Annotated[
@@ -235,14 +251,16 @@ def profile(
     ] = False,
     cost: Annotated[
         list[str] | None,
-        typer.Option(help="Several at will; by default exchanges, bytes, gradient_evaluations."),
+        typer.Option(help="May be repeated; by default exchanges, bytes, gradient_evaluations."),
     ] = None,
     experiments: Experiments = None,
-    runs: Annotated[list[str] | None, typer.Option(help="Methods: run, or experiment/run.")] = None,
-    figure: Annotated[Path | None, typer.Option(help="Profiles to draw, .svg or .png.")] = None,
+    runs: Annotated[
+        list[str] | None, typer.Option(help="Methods to compare: RUN or EXPERIMENT/RUN.")
+    ] = None,
+    figure: Annotated[Path | None, typer.Option(help="File for profiles: .svg or .png.")] = None,
     table: Tables = None,
 ) -> None:
-    """Compare methods over many problems (experiments) and targets, one currency at a time."""
+    """Compare methods over many problems (experiments) and targets, one cost at a time."""
     from fedatlas.store.atlas import open_marked
     from fedatlas.store.comparison import USUAL_COSTS
     from fedatlas.store.profiling import profile
@@ -258,7 +276,7 @@ def profile(
 
 
 def data_card(output: Output, config: Configuration) -> None:
-    """Write what tables of traces hold, and the licences of data sets, as Markdown."""
+    """Describe the columns of exported tables and the licences of data sets, as Markdown."""
     from fedatlas.pages.repository import data_card
 
     write_text(output, data_card(_catalogue(config)))
@@ -273,7 +291,7 @@ def coverage(
         "README.md"
     ),
 ) -> None:
-    """Take verdicts into config/verdicts.csv, and write README's table of what ran."""
+    """Copy verdicts into config/verdicts.csv, and update the table in README of what ran."""
     from fedatlas.pages import repository as kept
     from fedatlas.plan.build import build_plan
     from fedatlas.schema.papers import load_coverage

@@ -1,4 +1,4 @@
-"""Command: run experiments by name, with a bar in place of Snakemake's messages."""
+"""Command: run experiments by name, with a progress bar in place of Snakemake's messages."""
 
 import json
 import re
@@ -28,19 +28,19 @@ def run(
         bool, typer.Option("--decide", help="Add seeds until every claim is decided.")
     ] = False,
     most_seeds: Annotated[
-        int, typer.Option(min=1, help="With --decide: how many seeds an experiment has at most.")
+        int, typer.Option(min=1, help="With --decide: the most seeds that an experiment may have.")
     ] = 24,
     report: Annotated[
-        Path | None, typer.Option(help="Pack figures, tables and claims into this zip file, too.")
+        Path | None, typer.Option(help="Also pack figures, tables and claims into this zip file.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option(help="Say what would run; run nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option(help="Print what would run, and run nothing.")] = False,
 ) -> None:
-    """Run experiments: figures, verdicts, the atlas; all that they need first."""
+    """Run experiments and all that they need; make figures, verdicts and the atlas."""
     from fedatlas.errors import FedatlasError
     from fedatlas.plan.holders import elsewhere
 
     if report is not None and report.suffix != ".zip":
-        raise FedatlasError(f"--report {report}: name a .zip file")
+        raise FedatlasError(f"--report {report}: must end in .zip")
     command = ["snakemake", *elsewhere(), "--logger", "fedatlas", "--cores", str(cores)]
     command += ["--dry-run"] if dry_run else []
     settings = settings_of(experiments, mirror, device, seeds)
@@ -63,11 +63,11 @@ def run(
     print_claims(Path("results"), experiments, Console())
     if diverged := diverged_of(experiments):
         say(diverged)
-    say("All verdicts and where files lie: fedatlas summary")
+    say("`fedatlas summary` prints all verdicts, and where files lie.")
 
 
 def _decide(experiments: list[str], command: list[str], most: int, dry_run: bool) -> None:
-    """Run, and add seeds to what is undecided until nothing is, or no more may be added."""
+    """Run, and add seeds until every claim is decided or no more seeds may be added."""
     from fedatlas.cli.deciding import look, to_decide
     from fedatlas.extensions import projects
     from fedatlas.files import canonical_json
@@ -111,7 +111,7 @@ def _call(command: list[str]) -> None:
 def settings_of(
     experiments: list[str], mirror: Path | None, device: str | None, seeds: Path | None = None
 ) -> list[str]:
-    """Values of --config, which Snakemake reads as YAML."""
+    """Values of Snakemake's option --config, which it reads as YAML."""
     from fedatlas.files import canonical_json
 
     settings = [f"experiments={canonical_json(experiments)}"]
@@ -120,14 +120,14 @@ def settings_of(
             continue
         folder = str(path.absolute())  # 2024_06 would be a number
         if not re.fullmatch(r"[\w./-]+", folder):
-            # Snakemake takes quotes off both ends, so something else must stand there.
+            # Snakemake strips quotes from both ends, so other characters must stand there.
             folder = f"!!str {json.dumps(folder, ensure_ascii=False)} #"
         settings.append(f"{key}={folder}")
     return settings + ([f"device={device}"] if device else [])
 
 
 def diverged_of(experiments: list[str]) -> str:
-    """Which runs of these experiments diverged: no failure, but nothing that could be judged."""
+    """Which runs of these experiments diverged: they did not fail, but cannot be judged."""
     from fedatlas.pages.terminal import format_divergence
     from fedatlas.schema.config import is_named
 

@@ -1,4 +1,4 @@
-"""Command: one step of the workflow, as rules call it and as it can be called by hand."""
+"""Command: one step of the workflow. Rules call it, and so may a user."""
 
 import inspect
 import json
@@ -23,12 +23,12 @@ def step(
         list[str] | None,
         typer.Argument(
             metavar="[JSON]...",
-            help='What its function takes, by name, such as \'{"traces": ["a.nc"], "output": '
-            '"a.csv"}\'; or @FILE that holds it. Several are taken together.',
+            help='The step\'s arguments by name, such as \'{"traces": ["a.nc"], "output": '
+            '"a.csv"}\', or @FILE for a file that holds them. Several objects are merged.',
         ),
     ] = None,
 ) -> None:
-    """Do one step of the workflow, as its rules do."""
+    """Run one step of the workflow, as its rules do."""
     if name not in STEPS:
         raise FedatlasError(f"there is no step '{name}'{similar(name, STEPS)}")
     given: dict[str, Any] = {}
@@ -40,7 +40,7 @@ def step(
 
 
 def _read(argument: str) -> dict[str, Any]:
-    """An object of JSON, from an argument or from a file named after an @."""
+    """A JSON object from an argument, or from the file that stands after an @."""
     if argument.startswith("@"):
         found = models.read_json(Path(argument[1:]))
     else:
@@ -49,12 +49,12 @@ def _read(argument: str) -> dict[str, Any]:
         except ValueError as error:
             raise FedatlasError(f"{argument[:40]}: cannot be read as JSON: {error}") from None
     if not isinstance(found, dict):
-        raise FedatlasError(f"{argument[:40]}: must be an object, with arguments by name")
+        raise FedatlasError(f"{argument[:40]}: must be a JSON object of arguments by name")
     return found
 
 
 def _typed(work: Callable[..., None], given: dict[str, Any], where: str) -> dict[str, Any]:
-    """The arguments as the function's annotations ask for them."""
+    """The arguments, converted to the types that the function declares."""
     taken, types = inspect.signature(work).parameters, get_type_hints(work)
     if unknown := [name for name in given if name not in taken]:
         raise FedatlasError(
@@ -73,7 +73,7 @@ def _typed(work: Callable[..., None], given: dict[str, Any], where: str) -> dict
 
 
 def _files(wanted: Any, value: Any) -> Any:
-    """One file where many are taken, or at most one of many, as rules name what they have."""
+    """Fit files to the type: a list of one for many, the single one of a list for one."""
     many = get_origin(wanted) in (list, Sequence) and get_args(wanted) == (Path,)
     if many and isinstance(value, str):
         return [value]

@@ -1,4 +1,4 @@
-"""Commands: the suite's problems and methods, and methods on them."""
+"""Commands of the suite: list its problems and methods, run methods, and score them."""
 
 import logging
 import os
@@ -23,14 +23,14 @@ from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.models import validated
 from fedatlas.schema.suite import SUITE, SUITE_FILE, Suite, load_suite
 
-#: Where results of the suite lie, apart from those of workflows, by which these would be made anew.
+#: Where results of the suite lie: apart from a workflow's, which would make them anew.
 RESULTS = Path("results", SUITE)
-# Of experiments of no paper, in atlases.
+# The group of experiments of no paper, in atlases.
 _PAPER = "ours"
-#: Seconds until a process has loaded and compiled what training needs.
+#: Seconds until a process has loaded and compiled the code that trains.
 START_SECONDS = 20
 
-app = typer.Typer(no_args_is_help=True, help="Methods on the problems of the suite.")
+app = typer.Typer(no_args_is_help=True, help="Run methods on the suite's problems, and score them.")
 
 Problems = Annotated[
     list[str] | None,
@@ -39,7 +39,7 @@ Problems = Annotated[
 
 Archive = Annotated[
     list[Path] | None,
-    typer.Option("--archive", help="Folders with methods that have run, beside the results."),
+    typer.Option("--archive", help="More folders with results of methods that have run."),
 ]
 Costs = Annotated[
     list[str] | None,
@@ -58,14 +58,14 @@ def _files() -> list[Path]:
 
 @app.command("list")
 def list_problems(problems: Problems = None) -> None:
-    """List problems with their constants, groups and methods, and methods with their tries."""
+    """List problems with their groups, constants and methods, and the tries of each method."""
     suite = declared_suite()
     for name in _named(suite, problems):
         own = suite.problems[name]
         constants = {"smoothness": own.smoothness, **own.constants}
-        told = ", ".join(f"{key} {value:g}" for key, value in constants.items())
+        values = ", ".join(f"{key} {value:g}" for key, value in constants.items())
         say(f"{name}: {own.title}")
-        say(f"  {', '.join(own.groups)}; {told}; {own.rounds} rounds")
+        say(f"  {', '.join(own.groups)}; {values}; {own.rounds} rounds")
         say(f"  takes {', '.join(suite.methods_of(name))}")
     tries = {name: method.tries for name, method in suite.every_method.items()}
     say(f"tries: {', '.join(f'{name} {number}' for name, number in tries.items())}")
@@ -77,7 +77,9 @@ def run_methods(
         list[str] | None, typer.Argument(help="Methods of the suite; by default all.")
     ] = None,
     problems: Problems = None,
-    smoke: Annotated[bool, typer.Option("--smoke", help="Only on the smoke problems.")] = False,
+    smoke: Annotated[
+        bool, typer.Option("--smoke", help="Run only the few problems of the smoke test.")
+    ] = False,
     cores: Annotated[int, typer.Option(min=1, help="How many cores to use.")] = 2,
     results: Annotated[Path, typer.Option(help="Folder of the suite's results.")] = RESULTS,
     archive: Archive = None,
@@ -85,14 +87,16 @@ def run_methods(
 ) -> None:
     """Train methods on the problems that take them, and score them beside others.
 
-    Tries are those that are declared. Seeds that have results are not trained again, and what other
-    methods have there stays.
+    Each method is trained with its declared tries. Seeds that have results are not trained again.
+    Results of other methods in the folder stay.
     """
     suite = declared_suite()
     names = _named(suite, list(suite.smoke) if smoke else problems)
     jobs = [(name, own) for name in names if (own := _of_problem(suite, name, methods or []))]
     if not jobs:
-        raise FedatlasError("none of the problems takes one of the methods: fedatlas suite list")
+        raise FedatlasError(
+            "none of the problems takes one of the methods: `fedatlas suite list` says which do"
+        )
     seconds = {name: sum(_seconds(suite, name, own)) for name, own in jobs}
     about = (sum(seconds.values()) / min(cores, len(jobs)) + START_SECONDS) / 60
     trained = {method for _, own in jobs for method in own}
@@ -102,7 +106,7 @@ def run_methods(
         f"{len(jobs)} problems, {len(trained)} method{'s' * (len(trained) > 1)}, {tries} tries on "
         f"{instances} instances each: about {about:.1f} minutes on {cores} free cores"
     )
-    # As jobs of the workflow, whose numbers these are: see `fedatlas.cli.main`.
+    # Like jobs of the workflow, so that numbers are the same: see `fedatlas.cli.main`.
     os.environ |= {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
     started = time.monotonic()
     jobs.sort(key=lambda job: -seconds[job[0]])  # the longest first
@@ -117,15 +121,15 @@ def run_methods(
                 say(f"{number} of {len(jobs)}: {waiting[done]}, {took:.0f} s ({at:.0f} s in all)")
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
-            for process in active_children():  # which would first end their problem
+            for process in active_children():  # they would finish their problem first
                 process.terminate()
             raise
     say(f"Traces lie in {results / 'experiments'}\n")
     asked = {name for name, _ in jobs}
-    for told in scores_of(
+    for table in scores_of(
         suite, [name for name in names if name in asked], [results, *(archive or [])], cost
     ):
-        say(f"{told}\n")
+        say(f"{table}\n")
 
 
 @app.command("score")
@@ -138,13 +142,13 @@ def score(
         Path | None, typer.Option(help="Folder for a figure, a LaTeX table and all costs as CSV.")
     ] = None,
 ) -> None:
-    """Score the methods that have run, by each cost; nothing is trained."""
+    """Score the methods that have run, by each cost, without training."""
     suite = declared_suite()
     folders = [*(archive or [])]
     if results.is_dir() or not archive:
         folders.insert(0, results)
-    for told in scores_of(suite, _named(suite, problems), folders, cost, output):
-        say(f"{told}\n")
+    for table in scores_of(suite, _named(suite, problems), folders, cost, output):
+        say(f"{table}\n")
 
 
 def scores_of(
@@ -154,10 +158,10 @@ def scores_of(
     costs: Sequence[str] | None,
     output: Path | None = None,
 ) -> Iterator[str]:
-    """Tables of the methods that lie in these folders.
+    """Tables of scores of the methods whose results lie in these folders.
 
-    Problems are compared that take the same methods and are measured alike.
-    output: the folder that a figure, a table and costs of each such group are written to.
+    A table joins the problems that take the same methods and have the same measurement.
+    output: the folder for a figure, a table and costs of each such group of problems.
     """
     from fedatlas.evaluation.profiles import NothingReachedError
     from fedatlas.store.atlas import open_atlas
@@ -177,7 +181,10 @@ def scores_of(
         levels = [float(f"{share * start:.3g}") for share in suite.targets_of(name)]
         alike.setdefault((own.takes, own.measurement), {})[experiment] = levels
     if not alike:
-        yield "No problem has two methods, which scores need: run others, or name an archive"
+        yield (
+            "No problem has two methods, and a score compares at least two: run others, or name "
+            "folders with --archive"
+        )
     for (takes, measurement), targets in alike.items():
         yield f"{' and '.join(takes)}, by {measurement}:"
         chosen = list(costs or USUAL_COSTS)
@@ -196,7 +203,7 @@ def scores_of(
 
 
 def _named(suite: Suite, patterns: Sequence[str] | None) -> list[str]:
-    """The problems that names, groups or globs mean; FedatlasError for one that means none."""
+    """The problems that names, groups or globs match; FedatlasError for one without a match."""
     chosen = []
     for pattern in patterns or ["*"]:
         found = [
@@ -209,14 +216,14 @@ def _named(suite: Suite, patterns: Sequence[str] | None) -> list[str]:
             known = [*suite.problems, *sorted(groups)]
             raise FedatlasError(
                 f"'{pattern}' is no problem and no group of the suite{similar(pattern, known)}; "
-                "'fedatlas suite list' names all"
+                "`fedatlas suite list` lists all"
             )
         chosen += found
     return list(dict.fromkeys(chosen))
 
 
 def _of_problem(suite: Suite, problem: str, methods: Sequence[str]) -> list[str]:
-    """Which of the methods, by default of all, a problem takes."""
+    """The methods, by default all of the suite's, that a problem takes."""
     for name in methods:
         if name not in suite.every_method:
             file = _files()[-1].with_name(SUITE_FILE)
@@ -236,15 +243,15 @@ def _seconds(suite: Suite, problem: str, methods: Sequence[str]) -> list[float]:
 
 
 def _log_errors_only() -> None:
-    """In a process of tries, of which it is no news that a step is too large."""
+    """Silence warnings in a process of tries: that some steps are too large is expected."""
     logging.getLogger().setLevel(logging.ERROR)
 
 
 def train_problem(problem: str, methods: Sequence[str], results: Path) -> float:
-    """Make a problem's data, train methods on it and choose their tries; seconds that it took.
+    """Make a problem's data, train methods on it and choose their tries; return seconds taken.
 
     These are the steps of the workflow, one after the other in this process. Data are made anew,
-    which takes less than a second; seeds that have results are not trained again.
+    which takes less than a second. Seeds that have results are not trained again.
     """
     from fedatlas.evaluation.selection import select_points
     from fedatlas.notebook import find_optima, share_out
@@ -269,12 +276,12 @@ def train_problem(problem: str, methods: Sequence[str], results: Path) -> float:
         (results / "rehearsals").mkdir(exist_ok=True)
         (place / "rehearsals").symlink_to((results / "rehearsals").absolute())
         train_run(Points.of(specs), place, device="cpu", seeds=results / "seeds")
-    told = selection_spec(plan, name)
+    choice = selection_spec(plan, name)
     traces = [spec.trace_file(results) for spec in plan.runs_of(name)]
     select_points(
         traces=[trace for trace in traces if trace.is_file()], tuning=[], tuned={},
-        selection=Selection.model_validate(told["selection"]), heading=told["heading"],
-        titles=told["titles"], output=folder / "selection.json", joined=folder / "traces.nc",
+        selection=Selection.model_validate(choice["selection"]), heading=choice["heading"],
+        titles=choice["titles"], output=folder / "selection.json", joined=folder / "traces.nc",
     )  # fmt: skip
     return time.monotonic() - started
 

@@ -198,8 +198,8 @@ def ends(text: str) -> tuple[str, str, int]:
     return parts[0][1], parts[-1][1], int(parts[-1][0])
 
 
-def told_of(texts: Sequence[str]) -> str:
-    """How many comparisons come out otherwise after one try than after all; empty of none."""
+def format_tries(texts: Sequence[str]) -> str:
+    """How many comparisons change between one try of each grid and all; empty without any."""
     found = [ends(text) for text in texts if text]
     if not found:
         return ""

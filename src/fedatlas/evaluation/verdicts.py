@@ -53,20 +53,20 @@ DECIDED: tuple[Outcome, ...] = ("reproduced", "contradicted")
 _NO_TESTS: tuple[Outcome, ...] = (*SILENT, "compatible", "incompatible")
 
 #: Names of questions, as tables head them.
-QUESTIONS = {"paper": "the paper's sentences", "ours": "our own questions"}
+QUESTIONS = {"paper": "the paper's claims", "ours": "our own questions"}
 
-#: Whose experiments are that belong to no paper, or to several: a project's own are among them.
+#: The group of experiments that belong to no paper or to several, such as those of a project.
 OF_NO_PAPER = "across papers"
 
 #: What the last columns of tallies mean, for readers.
 CORRECTION = (
-    "Each row counts sentences of a paper, each once for every setting in which it was judged, or "
-    "questions of ours; neither counts cases. Where many "
-    'claims are tested, some come out by chance: "after Holm" says how many of those that '
-    'tests over seeds reproduce or contradict ("decided") are left after Holm\'s correction for '
-    "all claims tested in that row. The smallest p of n seeds is 1/2 to the power of n: few "
-    'seeds pass no such correction, however clear they are. "At most" says how many claims '
-    'could be left with the seeds that there are, "seeds for all" from how many on all could.'
+    "Each row counts claims of a paper, each once for every setting in which it was judged, or "
+    "our own questions; cases are not counted. Among many tested claims, some come out by chance. "
+    '"Decided" counts the claims that tests over seeds reproduce or contradict, and "after Holm" '
+    "those that remain after Holm's correction for all claims tested in that row. The smallest p "
+    "of n seeds is 1/2 to the power of n, so with few seeds even a clear result cannot pass the "
+    'correction. "At most" is how many claims could remain with the present number of seeds; with '
+    'the number under "seeds for all", all could.'
 )
 
 
@@ -326,13 +326,10 @@ def _case_p(case: Verdict, outcome: Outcome) -> float:
     return 1.0 if case.effect.p is None else case.effect.p
 
 
-def verdict_summary(verdicts: Sequence[Verdict], unit: str = "claims") -> str:
-    """Count claims by outcome in words, those of papers and questions of ours apart.
-
-    unit: what rows of papers are: claims, or sentences.
-    """
+def verdict_summary(verdicts: Sequence[Verdict]) -> str:
+    """Count outcomes in words: claims of papers first, then our own questions."""
     parts = []
-    for question, whose in (("paper", f"{unit} of papers"), ("ours", "questions of ours")):
+    for question, whose in (("paper", "claims of papers"), ("ours", "our own questions")):
         counts = Counter[str](v.outcome for v in whole_claims(verdicts, question))
         if counts:
             parts.append(f"{whose}, {counts.total()} judged: {format_outcomes(counts)}")

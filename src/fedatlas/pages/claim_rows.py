@@ -1,4 +1,4 @@
-"""Claims in a row each: outcome and effect; evidence by titles."""
+"""Rows of claims with outcome and effect, and evidence with titles of runs in place of keys."""
 
 import math
 import re
@@ -16,12 +16,12 @@ HEAD = ("claim", "outcome", "effect (interval)")
 
 #: Titles of runs by their names, of each experiment.
 Titles = Mapping[str, Mapping[str, str]]
-# Names of measurements and hyper-parameters, which papers' symbols such as t_comm are not.
+# Names of measurements and hyper-parameters; papers' symbols such as t_comm do not match.
 _KEY = re.compile(r"\b[a-z]{2,}(?:_[a-z0-9]+)+\b")
 
 
 def titled(verdicts: Sequence[Verdict], titles: Titles) -> list[Verdict]:
-    """Verdicts whose evidence has titles of runs, and words, in place of keys."""
+    """Verdicts with titles of runs in their evidence in place of keys, and spaces for `_`."""
     return [
         replace(one, evidence=_titled(one.evidence, titles.get(one.claim.partition("/")[0], {})))
         for one in verdicts
@@ -40,13 +40,13 @@ def _titled(evidence: str, titles: Mapping[str, str]) -> str:
 
 
 def severity(verdict: Verdict) -> int:
-    """The worst outcome has 0; what decides nothing comes last."""
+    """The place of an outcome, worst first: 0 is the worst. Outcomes without a rank come last."""
     known = verdict.outcome in WORST_FIRST
     return WORST_FIRST.index(verdict.outcome) if known else len(WORST_FIRST)
 
 
 class ClaimRow(NamedTuple):
-    """claim: its statement. outcome: with its sign, and whether it is fragile."""
+    """claim: its statement. outcome: with its sign and, where it applies, "fragile"."""
 
     claim: str
     outcome: str
@@ -54,7 +54,7 @@ class ClaimRow(NamedTuple):
 
 
 def claim_rows(verdicts: Sequence[Verdict]) -> list[ClaimRow]:
-    """A row for each claim: the paper's before ours, the worst outcome first.
+    """A row for each claim: the paper's before our own questions, the worst outcome first.
 
     verdicts: of claims and their cases.
     """
@@ -63,7 +63,7 @@ def claim_rows(verdicts: Sequence[Verdict]) -> list[ClaimRow]:
     for claim in sorted(
         whole_claims(verdicts), key=lambda one: (one.question != "paper", severity(one))
     ):
-        whose = "" if claim.question == "paper" else "ours: "
+        whose = "" if claim.question == "paper" else "our question: "
         outcome = f"{MARKS[claim.outcome]} {claim.outcome}{', fragile' * bool(claim.fragile)}"
         effect = _effect_of(claim, cases.get(claim.claim, ()))
         rows.append(ClaimRow(whose + claim.statement, outcome, effect))
@@ -71,7 +71,7 @@ def claim_rows(verdicts: Sequence[Verdict]) -> list[ClaimRow]:
 
 
 def effect_so_far(effect: Effect) -> str:
-    """The effect with its interval, which few seeds do not have."""
+    """The effect with its interval, or a note that too few seeds give none."""
     if math.isfinite(effect.low) or math.isfinite(effect.high):
         return in_short(effect)
     if effect.estimate == 0:
@@ -80,7 +80,7 @@ def effect_so_far(effect: Effect) -> str:
 
 
 def _effect_of(claim: Verdict, cases: Sequence[Verdict]) -> str:
-    """A claim's effect, or that of the first case that came out as the claim did."""
+    """A claim's effect, or else that of its first case with the claim's outcome."""
     if claim.effect is not None or not cases:
         return effect_so_far(claim.effect) if claim.effect else ""
     alike = [case for case in cases if case.outcome == claim.outcome]

@@ -1,10 +1,10 @@
-"""The page of verdicts, with effects drawn small.
+"""The page of verdicts, with a small drawing of each effect.
 
-A drawing shows the interval against zero and the smallest effect that counts. All drawings of
-comparisons have one scale, so that they can be compared down a column: in units of the smallest
-effect that counts, linear near zero and logarithmic further out (asinh). To the right lies what is
-in favour of the claim. Published numbers have no such unit: theirs is the prediction interval's
-own. Nothing depends on colour: each part has a shape of its own.
+A drawing shows the interval beside zero and the smallest effect that counts. All drawings of
+comparisons share one scale, so that a reader can compare them down a column. Its unit is the
+smallest effect that counts; it is linear near zero and logarithmic further out (asinh). The right
+side is in favour of the claim. Published numbers have no smallest effect, so each takes its unit
+from the prediction interval. No part depends on colour: each has a shape of its own.
 """
 
 import html
@@ -42,17 +42,17 @@ log = logging.getLogger(__name__)
 
 WIDTH, HEIGHT = 220, 24
 _MIDDLE, _REACH = WIDTH / 2, WIDTH / 2 - 6
-#: How often the smallest effect fits between zero and the edge; what lies beyond is an arrow.
+#: The edge of a drawing, in multiples of the smallest effect; an arrow shows what lies beyond.
 _FURTHEST = 300.0
-#: At how often the smallest effect there are ticks.
+#: Where ticks stand, in multiples of the smallest effect.
 TICKS = (10, 100)
 
 
 def drawing(effect: Effect) -> dict[str, str]:
-    """The drawing of an effect: paths of SVG by the class of each part, from the lowest on.
+    """The drawing of an effect: SVG paths by the class of each part, the lowest layer first.
 
-    band: ±the smallest effect, with ticks; not of a published number. bar: the interval, with an
-    arrow where it goes on. mark: the paper's effect. dot: the estimate.
+    band: ± the smallest effect, with ticks; published numbers have none. bar: the interval, with
+    an arrow where it continues. mark: the paper's effect. dot: the estimate.
     """
     low = -math.inf if math.isnan(effect.low) else effect.low
     high = math.inf if math.isnan(effect.high) else effect.high
@@ -87,7 +87,7 @@ def drawing(effect: Effect) -> dict[str, str]:
 
 
 def _own_unit(low: float, estimate: float, high: float) -> float:
-    """Of which an interval, or else the estimate, is ten."""
+    """The unit for a published number: a tenth of half the interval, or else of the estimate."""
     for size in ((high - low) / 2, abs(estimate)):
         if math.isfinite(size) and size > 0:
             return size / 10
@@ -95,19 +95,19 @@ def _own_unit(low: float, estimate: float, high: float) -> float:
 
 
 def ticks() -> list[float]:
-    """Where `TICKS` stand, on both sides."""
+    """The horizontal places of `TICKS`, on both sides of zero."""
     places = [_REACH * math.asinh(often) / math.asinh(_FURTHEST) for often in TICKS]
     return [round(_MIDDLE + side * place, 1) for side in (-1, 1) for place in places]
 
 
 def to_svg(effect: Effect) -> str:
-    """The drawing as SVG in a page that has `STYLE`; page/panels.js makes the same of its parts."""
+    """The drawing as SVG for a page with `STYLE`; page/panels.js draws the same parts."""
     paths = (f'<path class="{name}" d="{path}"/>' for name, path in drawing(effect).items())
     return _svg("interval", HEIGHT, in_full(effect), "".join(paths))
 
 
 def scale_svg() -> str:
-    """What ticks of drawings mean, once for a list of them."""
+    """The scale of the drawings as SVG, with a number at each tick."""
     names = [f"{sign}{often}" for sign in ("−", "") for often in TICKS]
     numbers = [*zip(ticks(), names, strict=True), (_MIDDLE, "0")]
     path = "".join(f"M{x:g} 14v8" for x, _ in numbers)
@@ -115,18 +115,18 @@ def scale_svg() -> str:
     texts += ['<text x="0" y="34">← against the claim</text>']
     texts += [f'<text x="{WIDTH}" y="34" text-anchor="end">for it →</text>']
     words = (
-        "Scale of the drawings, in multiples of the smallest effect that counts: 10 and 100 times "
-        "to either side of no difference; against the claim on the left, in favour of it on the "
-        "right"
+        "Scale of the drawings, in multiples of the smallest effect that counts, with ticks at 10 "
+        "and 100 times to either side of no difference. Left is against the claim, right is in "
+        "favour of it"
     )
     return _svg("scale", 36, words, f'<path d="M0 18H{WIDTH}{path}"/>{"".join(texts)}')
 
 
 def strip_svg(horizon: str) -> str:
-    """The strip of outcomes along budgets or targets as SVG, and its words; empty of none.
+    """The strip of outcomes along budgets or targets as SVG, with its words; may be empty.
 
-    Cells go from a small budget or an easy target on; each has its outcome's mark and colour, and
-    what the claim declares has a bar below.
+    Cells begin at the smallest budget or the easiest target. Each has its outcome's mark and
+    colour. A bar below marks the declared budget or target.
     """
     of, parts = from_text(horizon)
     cells = [(outcome, scale) for outcome, scales in parts for scale in scales]
@@ -156,7 +156,7 @@ def _svg(name: str, height: int, words: str, content: str) -> str:
     )
 
 
-#: How pages style drawings, in the colour of their text.
+#: The style of drawings, in the colour of the page's text.
 STYLE = """
 .interval { display: block; width: 220px; height: 24px; overflow: visible; }
 .interval path { fill: none; }
@@ -172,24 +172,25 @@ STYLE = """
 .strip text { fill: currentColor; font-size: 11px; }
 .strip path { stroke: currentColor; stroke-width: 2; fill: none; }
 """
-#: What the parts of a drawing are, for readers.
+#: The parts of a drawing, explained for readers.
 KEY = (
-    "The dot is the estimate, the median of the paired differences of seeds, and the bar its 95 % "
-    "interval; an arrow goes on beyond the drawing, to infinity with fewer than six seeds. The "
-    "vertical line is no difference, the dashed grey band what is too small to count, the open "
-    "triangle the effect that the paper prints. To the right lies what is in favour of the claim. "
-    "All drawings have one scale, in units of the smallest effect that counts: linear near zero, "
-    "logarithmic further out, with ticks at 10 and 100 times the smallest effect. Without a band a "
-    "published number is compared: the line is the printed number, the dot ours, and the bar the "
-    "prediction interval of their difference, on a scale of its own."
+    "The dot is the estimate: the median of the paired differences of seeds. The bar is its 95 % "
+    "interval; an arrow means that the interval continues beyond the drawing, and with fewer than "
+    "six seeds to infinity. The vertical line is no difference, the dashed grey band contains "
+    "effects too small to count, and the open triangle is the effect that the paper prints. The "
+    "right side is in favour of the claim. "
+    "All drawings share one scale, in units of the smallest effect that counts: linear near zero, "
+    "logarithmic further out, with ticks at 10 and 100 times the smallest effect. A drawing "
+    "without a band compares a published number: the line is the printed number, the dot is our "
+    "number, and the bar is the prediction interval of their difference, on a scale of its own."
 )
-#: What strips are, for readers.
+#: The strips, explained for readers.
 STRIP_KEY = (
-    "The strip below a drawing says how the claim comes out at ten shares of its budget, from 4 % "
-    "to all, each 1.4 times the one before; or at ten targets, from 243 times the declared one to "
-    "an eightieth of it, each a third of the one before. The bar marks what the claim declares. A "
-    "verdict is fragile where half the budget or more, or a target within a factor of three, "
-    "gives another outcome."
+    "The strip below a drawing shows how the claim comes out at other budgets or targets. Budgets "
+    "are ten shares of the declared one, from 4 % to all, each 1.4 times the one before. Targets "
+    "go in ten steps from 243 times the declared one to an eightieth of it, each a third of the "
+    "one before. The bar marks what the claim declares. A verdict is fragile if half the budget "
+    "or more, or a target within a factor of three, gives another outcome."
 )
 
 
@@ -236,22 +237,23 @@ th {{ border-bottom: 2px solid #555; }}
 <h1>Claims of one selection</h1>
 <p>{summary}. Experiments: {selection}. <a href="#reading">How to read this page</a>.</p>
 {sections}
-<h2>How many came out how</h2>
+<h2>Counts of outcomes</h2>
 <p>{correction}</p>
 <div class="frame"><table class="tally"><thead><tr><th scope="col">Paper</th>{heads}</tr></thead>
 <tbody>
 {tallies}
 </tbody></table></div>
 <h2 id="reading">How to read this page</h2>
-<p>What a claim says is compared seed by seed: the interval of the median difference is held
-against zero and against the smallest effect that counts, which is declared before any run. A lost
-seed counts as infinitely bad. A sentence of a paper stands once, as printed, for each setting in
-which it was judged, with our readings of it below. The worst of its cases counts, and that any is
-contradicted pays for asking all, unless it speaks of most of them.</p>
+<p>A comparison is made seed by seed. The interval of the median difference is compared with zero
+and with the smallest effect that counts, which is declared before any run. A lost seed, such as
+one that diverged, counts as infinitely bad. A claim of a paper stands here as printed, once for
+each setting in which it was judged; the tests that we made of it stand below. The worst case of a
+claim counts, and a contradicted case is corrected for the number of cases. A claim about most of
+its cases needs more than half.</p>
 <dl>
 {outcomes}
 </dl>
-<p><i>Fragile</i> is what another target or another budget would turn. {key}</p>
+<p>A <i>fragile</i> verdict would change with another target or another budget. {key}</p>
 <p>{strip_key}</p>
 </body></html>
 """
@@ -274,11 +276,11 @@ def collect_claims(claims: list[Path], csv: Path, html: Path) -> None:
     plan = build_plan(shipped_configuration(), *projects(), names=names)
     titles = {name: plan.run_titles(name) for name in names if name in plan.experiments}
     write_text(html, verdicts_to_html(verdicts, titles))
-    log.info("%s", verdict_summary(joined(verdicts), "sentences"))
+    log.info("%s", verdict_summary(joined(verdicts)))
 
 
 def verdicts_to_html(verdicts: Sequence[Verdict], titles: Titles | None = None) -> str:
-    """Verdicts as a self-contained page; cases can be folded out below their sentence or claim."""
+    """Verdicts as a self-contained page; the cases of a claim unfold below it."""
     verdicts = titled(verdicts, titles or {})
     counted = families(joined(verdicts))
     tallies = {family_name(*family): tally(own) for family, own in counted.items()}
@@ -287,7 +289,7 @@ def verdicts_to_html(verdicts: Sequence[Verdict], titles: Titles | None = None) 
     return _PAGE.format(
         style=STYLE,
         selection=html.escape(", ".join(held) or "no experiment"),
-        summary=html.escape(capital(verdict_summary(joined(verdicts), "sentences"))),
+        summary=html.escape(capital(verdict_summary(joined(verdicts)))),
         outcomes=outcomes_html(),
         key=html.escape(KEY),
         strip_key=html.escape(STRIP_KEY),
@@ -304,7 +306,7 @@ def verdicts_to_html(verdicts: Sequence[Verdict], titles: Titles | None = None) 
 
 
 def outcomes_html() -> str:
-    """What outcomes mean: the entries of a list of descriptions."""
+    """The meanings of outcomes, as entries of an HTML description list."""
     return "\n".join(
         f'<dt class="{_class(kind)}">{MARKS[kind]} {kind}</dt><dd>{html.escape(meaning)}</dd>'
         for kind, meaning in OUTCOMES.items()
@@ -312,7 +314,7 @@ def outcomes_html() -> str:
 
 
 def _table(counted: Sequence[Verdict], verdicts: Sequence[Verdict]) -> str:
-    """counted: rows and their cases. verdicts: of the claims, which say how sentences are read."""
+    """counted: verdicts for the rows, and their cases. verdicts: those of the single tests."""
     cases, claims = cases_of(counted), {each.claim: each for each in whole_claims(verdicts)}
     ordered = sorted(whole_claims(counted), key=severity)
     rows = [_rows(whole, cases.get(whole.claim, []), claims) for whole in ordered]
@@ -330,7 +332,7 @@ def _rows(whole: Verdict, cases: Sequence[Verdict], claims: Mapping[str, Verdict
     if not cases:
         return f"<tr>{_cells(about, whole)}</tr>"
     row = f'<tr class="has-cases">{_cells(about, whole)}</tr>'
-    told = f"{len(cases)} cases, of which {_RULES[whole.cases]}" if len(cases) > 1 else "1 case"
+    count = f"{len(cases)} cases, of which {_RULES[whole.cases]}" if len(cases) > 1 else "1 case"
     below: Iterable[tuple[str, Verdict | None]] = (
         _readings(cases, claims) if printed else ((html.escape(case.case), case) for case in cases)
     )
@@ -341,7 +343,7 @@ def _rows(whole: Verdict, cases: Sequence[Verdict], claims: Mapping[str, Verdict
         for about, case in below
     )
     return (
-        f'{row}\n<tr class="cases"><td colspan="4"><details><summary>{told}</summary>\n'
+        f'{row}\n<tr class="cases"><td colspan="4"><details><summary>{count}</summary>\n'
         f'<table class="claims">{_COLUMNS}<tbody>\n{inner}\n</tbody></table></details></td></tr>'
     )
 
@@ -349,11 +351,11 @@ def _rows(whole: Verdict, cases: Sequence[Verdict], claims: Mapping[str, Verdict
 def _readings(
     cases: Sequence[Verdict], claims: Mapping[str, Verdict]
 ) -> Iterator[tuple[str, Verdict | None]]:
-    """Our readings of a sentence, as HTML: a claim with its only case, or above its cases."""
+    """Our tests of a paper's claim, as HTML: a test with its only case, or above its cases."""
     for name, own in groupby(cases, lambda case: case.case.partition(": ")[0]):
         claim, found = claims[name], list(own)
         about = f"{html.escape(name)} · {html.escape(claim.source)}"
-        about = f'Our reading: {html.escape(claim.statement)}<span class="name">{about}</span>'
+        about = f'Our test: {html.escape(claim.statement)}<span class="name">{about}</span>'
         if len(found) == 1:
             yield about, found[0]
             continue
@@ -368,7 +370,7 @@ def _cells(about: str, verdict: Verdict) -> str:
         f"fragile: {verdict.fragile}" if verdict.fragile else "",
         f"by configurations tried: {verdict.tries}" if verdict.tries else "",
     ]
-    told = "".join(f"<span>{html.escape(note)}</span>" for note in notes if note)
+    details = "".join(f"<span>{html.escape(note)}</span>" for note in notes if note)
     effect = ""
     if verdict.effect:
         effect = f"{to_svg(verdict.effect)}<span>{html.escape(in_short(verdict.effect))}</span>"
@@ -376,7 +378,7 @@ def _cells(about: str, verdict: Verdict) -> str:
     outcome = f"{MARKS[verdict.outcome]} {html.escape(verdict.outcome)}"
     return (
         f"<td>{about}</td>"
-        f'<td class="outcome {_class(verdict.outcome)}">{outcome}{told}</td>'
+        f'<td class="outcome {_class(verdict.outcome)}">{outcome}{details}</td>'
         f'<td class="effect">{effect}</td>'
         f'<td class="evidence">{html.escape(verdict.evidence)}</td>'
     )

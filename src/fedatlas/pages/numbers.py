@@ -1,4 +1,4 @@
-"""Numbers of the summary: those that papers print beside ours, and costs to one target."""
+"""Numbers of the summary: published numbers beside new ones, and costs to a target."""
 
 import math
 import warnings
@@ -28,7 +28,7 @@ from fedatlas.store.trace import judged
 
 
 class PublishedNumber(NamedTuple):
-    """One number of a paper; claim: the one that is about it, None if it is only drawn."""
+    """A number that a paper prints. claim: the claim about it; None if it is only drawn."""
 
     run: str
     quantity: str
@@ -40,11 +40,11 @@ class PublishedNumber(NamedTuple):
 def published_numbers(
     experiment: SelectedExperiment, results: Path, selection: Mapping[str, Any]
 ) -> Iterator[PublishedNumber]:
-    """All published numbers of an experiment, those of claims first.
+    """All published numbers of an experiment, each beside our own, those of claims first.
 
-    Ours are the mean and the standard deviation over seeds of the last record of the chosen point,
-    a chosen hyper-parameter with the choice of each seed alone, or what was computed of budgets.
-    selection: the experiment's written record.
+    Our own number is one of three: mean and standard deviation over seeds of the tuned
+    configuration's last record; a tuned hyper-parameter, with the choice of each seed alone; or a
+    number computed from privacy budgets. selection: the experiment's selection.json.
     """
     budgets = results / "experiments" / experiment.name / "budgets.nc"
     traces = results / "experiments" / experiment.name / TRACES
@@ -75,7 +75,7 @@ def published_numbers(
 
 
 def _ends(traces: Path, run: str, measurement: str, selection: Mapping[str, Any]) -> str:
-    """The mean and deviation of the seeds that are not lost, and how many seeds there are."""
+    """Mean and deviation over the seeds that did not diverge, and how many seeds there are."""
     point = selection["runs"][run]["selected"]
     stored = Experiment(traces)
     trace = judged(stored.trace(run, point)).load()
@@ -85,13 +85,13 @@ def _ends(traces: Path, run: str, measurement: str, selection: Mapping[str, Any]
         return f"none (0 of {seeds})"
     mean = float(kept.mean())
     shown = f"{mean:.4g}"
-    if len(kept) > 1:  # the spread of one is unknown
+    if len(kept) > 1:  # one seed has no spread
         shown = _with_deviation(mean, float(kept.std(ddof=1)))
     return f"{shown} ({len(kept)} of {seeds})" if len(kept) < len(ends) else f"{shown} ({seeds})"
 
 
 def _with_deviation(mean: float, deviation: float) -> str:
-    """Both to the second digit of the deviation, or to four digits without a deviation."""
+    """Both numbers to the deviation's second digit; four digits where the deviation is zero."""
     if not deviation > abs(mean) * 1e-12:
         return f"{mean:.4g} ± 0"
     decimals = max(0, 1 - math.floor(math.log10(deviation)))
@@ -109,16 +109,17 @@ def _chosen(run: str, hyper_parameter: str, selection: Mapping[str, Any]) -> str
 
 
 def _delta_reaches_one(run: str, file: Path) -> str:
-    told = []
+    iterations = []
     for case in _cases(run, file):
         delta = case["delta"].dropna("iteration")
         reached = delta["iteration"].to_numpy()[delta.to_numpy() >= 1]
-        told.append(f"{reached[0] if len(reached) else 'never'} ({case['accounting'].item()})")
-    return ", ".join(told)
+        first = reached[0] if len(reached) else "never"
+        iterations.append(f"{first} ({case['accounting'].item()})")
+    return ", ".join(iterations)
 
 
 def _last_rise(run: str, from_horizon: int, file: Path) -> str:
-    """The last rise by the run's first accounting, from the declared horizon on."""
+    """The last horizon at which ε rises, by the run's first accounting, from a horizon on."""
     epsilon = _cases(run, file)[0]["final_epsilon"].dropna("horizon")
     late = epsilon[(epsilon["horizon"] >= from_horizon).to_numpy()]
     horizons = late["horizon"].to_numpy()[1:]
@@ -135,17 +136,17 @@ def _cases(run: str, file: Path) -> list[Any]:
 
 
 _EXPLAINED = """
-Geometric means over the seeds that reached the target, in brackets the 95 % interval over seeds,
-which has no upper bound where a seed never did; k and M are thousands and millions. A dash stands
-where a run does not count a cost.
+Each cost is the geometric mean over the seeds that reached the target, with the 95 % interval over
+seeds in brackets. The interval has no upper bound if a seed never reached the target. k and M are
+thousands and millions. A dash means that a run does not count this cost.
 """
 
 
 def cost_tables(experiments: Sequence[SelectedExperiment], results: Path) -> Iterator[str]:
     """Markdown blocks: a table for each experiment, measurement and target.
 
-    Targets are those of the experiment's claims; a measurement of its figure without one takes the
-    best level that the medians of all runs reach. Costs are those of the figure.
+    Targets are those of the experiment's claims. A measurement of the figure without a declared
+    target takes the best level that the medians of all runs reach. Costs are those of the figure.
     """
     compared = [
         each for each in experiments if each.trained and isinstance(each.figure, ConvergenceFigure)
@@ -161,7 +162,7 @@ def cost_tables(experiments: Sequence[SelectedExperiment], results: Path) -> Ite
 
 
 def _targets(experiment: SelectedExperiment, atlas: Atlas) -> Iterator[tuple[str, float, bool]]:
-    """Each measurement with a target, and whether a claim states it."""
+    """Each measurement with a target, and whether a claim declares that target."""
     tests = [claim.test for claim in experiment.claims if isinstance(claim.test, ComparisonTest)]
     declared = dict.fromkeys((test.measurement, test.target) for test in tests if test.target)
     for measurement, target in declared:
@@ -172,7 +173,7 @@ def _targets(experiment: SelectedExperiment, atlas: Atlas) -> Iterator[tuple[str
         traces = [run.trace.load() for run in atlas_runs(atlas)]
         level = common_target(traces, shown)
         if np.isfinite(level):
-            # Round up in the third digit, or the run that just reaches the level would miss it.
+            # Round up in the third digit, so that the run which just reaches the level still does.
             digit = 10.0 ** (math.floor(level) - 2)
             easier = (math.floor(10**level / digit) + 1) * digit
             yield shown, value_at(shown, math.log10(easier)), False
@@ -187,7 +188,7 @@ def _table(
 ) -> Iterator[str]:
     costs = list(experiment.figure.counted)
     with warnings.catch_warnings():
-        # A line under the table says the same.
+        # A line under the table gives the same warning.
         warnings.simplefilter("ignore", UserWarning)
         shown = compare(atlas, measurement, costs, target)
     goal = text(target_name(measurement, log_target(measurement, target)))
@@ -196,7 +197,7 @@ def _table(
     header = ("run", *map(_column, costs), "seeds")
     rows = [[text(name), *cells] for name, *cells in shown.table().itertuples()]
     yield table(header, rows, numbers=range(1, len(header)))
-    # Costs that are not counted have a dash already; clocks that differ need a line.
+    # Costs that are not counted have a dash in the table; clocks that differ need a line.
     reasons = [reason for reason in shown.dataset.attrs["left_out"] if "clock" in reason]
     remarks = [*(f"left out: {reason}" for reason in reasons), *shown.remarks()]
     if remarks:
@@ -211,5 +212,7 @@ def _column(cost: str) -> str:
 
 def _axes(costs: Sequence[str]) -> str:
     networks = [network for cost in costs if (network := declared_network(cost))]
-    told = "; then ".join(text(network.label) for network in networks)
-    return f"Network seconds: {told}; a run with a clock of its own has that one." if told else ""
+    labels = "; then ".join(text(network.label) for network in networks)
+    if not labels:
+        return ""
+    return f"Network seconds: {labels}; a run that declares its own clock uses that."

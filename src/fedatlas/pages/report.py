@@ -1,11 +1,11 @@
-"""Snakemake's report opens on the page of claims in place of the graph of rule names."""
+"""Make Snakemake's report open on the page of claims, not on the graph of rule names."""
 
 import zipfile
 from pathlib import Path
 
 from fedatlas.files import write_atomically
 
-# As the report's own menu shows a result; its page of scripts has `app` when it is drawn.
+# Opens the page as the report's own menu does. `app` exists once the report is drawn.
 _OPEN = b"""<script>
 (function open() {
     if (app === undefined) return setTimeout(open, 10);

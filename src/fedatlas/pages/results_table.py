@@ -16,7 +16,7 @@ from fedatlas.store.experiment import read_runs
 
 Statistic = Callable[[np.ndarray], Any]
 _STATISTICS: dict[str, Statistic] = {"median": np.median, "lowest": np.min, "highest": np.max}
-# Papers print what they measure on test samples as mean ± standard deviation.
+# Papers print measurements on test samples as mean ± standard deviation.
 _PRINTED = _STATISTICS | {
     "mean": np.mean,
     "deviation": lambda ends: np.std(ends, ddof=1) if len(ends) > 1 else np.nan,
@@ -32,7 +32,7 @@ def tabulate_results(traces: Path, selection: Path, output: Path) -> None:
 def results_table(traces: Traces, chosen: Mapping[str, Choice]) -> list[dict[str, object]]:
     """One row per grid point: where its seeds ended (median, lowest, highest) and what it cost.
 
-    Columns are those that any run has; others have NaN there.
+    A run has NaN in columns that only other runs have.
     """
     every = [trace for points in traces.values() for trace in points.values()]
     measured = [name for name in MEASUREMENTS if any(name in trace for trace in every)]

@@ -1,8 +1,7 @@
-"""What the summary tells of the configuration, beside results.
+"""What the summary says about the configuration, beside results.
 
-The workflow imports this while it parses and keeps a digest of it, so it must load fast. The
-summary reads nothing else of the configuration: it is written again when this changes, and only
-then.
+The summary reads nothing else of the configuration, and is written again only when this changes.
+The workflow imports this module while it parses, and keeps a digest of it, so it must load fast.
 """
 
 from collections.abc import Collection, Sequence
@@ -26,15 +25,15 @@ from fedatlas.schema.papers import DEMO, OURS, Paper
 from fedatlas.schema.partitions import Partition
 from fedatlas.steps import STEPS
 
-#: Keys of experiments that ask for more than traces.
+#: Keys of experiments that ask for studies, which make more than traces.
 STUDIES = {step.made_for for step in STEPS.values()}.difference(("", "selection", "trained"))
 
 
 class SelectedExperiment(Model):
     """One experiment of the selection.
 
-    runs_of: the experiment whose traces it shows: itself or another. rows, among, rounds: in words.
-    points: run → size of its grid. files: in its folder, with what each is.
+    runs_of: the experiment whose traces it shows, itself or another. rows, among, rounds: in words.
+    points: run → size of its grid. files: name of a file in its folder → what it holds.
     """
 
     name: str
@@ -57,9 +56,9 @@ class SelectedExperiment(Model):
 
 
 class PaperScope(Model):
-    """The experiments of a paper; paper: with the errata that matter, None for our own ones.
+    """The experiments of a paper. paper: with the errata that matter; None for no single paper.
 
-    others: names of those that are not selected; a family of them is one, with `*`.
+    others: names of experiments that are not selected; a family has one name, with `*`.
     """
 
     key: str
@@ -69,9 +68,9 @@ class PaperScope(Model):
 
 
 def read_scope(plan: Plan, names: Collection[str]) -> list[PaperScope]:
-    """What the summary tells of the experiments with these names by paper, ours at the end.
+    """What the summary says about the named experiments, by paper; those of no paper come last.
 
-    In a project of papers and folders of which something is selected only: it is about no others.
+    In a project, papers and folders without a selected experiment are left out.
     """
     unknown = [name for name in names if name not in plan.experiments]
     if unknown:
@@ -90,7 +89,7 @@ def read_scope(plan: Plan, names: Collection[str]) -> list[PaperScope]:
         others = dict.fromkeys(
             head.name
             for head in plan.heads
-            # Nobody misses the demo: its experiments are small cases of the papers' own.
+            # The demo is left out: its experiments are small versions of the papers'.
             if head.group != DEMO
             and (head.group if head.group in (*plan.papers, *groups) else OURS) in groups
             and not any(fnmatchcase(name, head.name) for name in names)
@@ -98,8 +97,8 @@ def read_scope(plan: Plan, names: Collection[str]) -> list[PaperScope]:
         paper = plan.papers.get(key)
         if paper is not None:
             paper = _with_errata(paper, [own[name] for name in selected])
-        told = tuple(_selected(plan, name) for name in selected)
-        scopes.append(PaperScope(key=key, paper=paper, selected=told, others=tuple(others)))
+        shown = tuple(_selected(plan, name) for name in selected)
+        scopes.append(PaperScope(key=key, paper=paper, selected=shown, others=tuple(others)))
     return scopes
 
 
@@ -110,7 +109,7 @@ def digest_of_scope(plan: Plan, names: Collection[str]) -> str:
 
 
 def _with_errata(paper: Paper, selected: Sequence[Experiment]) -> Paper:
-    """The paper with the errata that concern the studies, methods or data of what is selected."""
+    """The paper with the errata about studies, methods or data of the selected experiments."""
     subjects = {experiment.dataset for experiment in selected}
     for experiment in selected:
         subjects |= {key for key in STUDIES if getattr(experiment, key)}
@@ -171,7 +170,7 @@ def _rows(dataset: Dataset, experiment: Experiment) -> str:
 
 
 def _among(experiment: Experiment) -> str:
-    """Who holds the rows, over all runs, whose partitions may differ."""
+    """Who holds the rows, in words; partitions of runs may differ."""
     alike: dict[type[Federation], list[Partition]] = {}
     for name, run in experiment.runs.items():
         partition = experiment.partition_of(name)

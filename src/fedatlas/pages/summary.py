@@ -1,4 +1,4 @@
-"""results/summary.md: what was run, each published number beside ours, each claim's verdict."""
+"""results/summary.md: what was run, published numbers beside new ones, and every verdict."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.evidence import MARKS, capital, format_outcomes, in_short
 from fedatlas.evaluation.sentences import joined
 from fedatlas.evaluation.tables import read_rows
-from fedatlas.evaluation.tuning import told_of
+from fedatlas.evaluation.tuning import format_tries
 from fedatlas.evaluation.verdicts import (
     CORRECTION,
     OF_NO_PAPER,
@@ -37,21 +37,22 @@ from fedatlas.schema.models import read_json
 from fedatlas.schema.papers import OURS, Paper
 
 _OPENING = """
-What a claim says is compared seed by seed: the interval of the median difference is held
-against zero and against the smallest effect that counts, which is declared before any run. A
-sentence of a paper counts once for each setting in which it was judged: on the paper's, smaller, on
-other data, or in runs of ours. The worst of its cases counts, and that any is contradicted pays for
-asking all, unless it speaks of most of them. The outcomes:
+A comparison is made seed by seed. The interval of the median difference is compared with zero and
+with the smallest effect that counts, which is declared before any run. A claim of a paper counts
+once for each setting in which it was judged: the paper's own, smaller, on other data, or in runs
+that the paper does not show. The worst case of a claim counts, and a contradicted case is corrected
+for the number of cases. A claim about most of its cases needs more than half. The outcomes:
 """
 _COLUMNS = """
-Points are those of all grids; diverged are seeds of the points that were chosen, one for each run.
+"Points" counts the points of all grids. "Diverged" counts seeds of the tuned configurations only,
+one of each run.
 """
 _NUMBERS = """
-Behind the ± of a published number stands the spread that the paper prints, of a number of
-iterations the tolerance that was declared beforehand, and behind that of ours the standard
-deviation over seeds. Ours is what the chosen point of a run ends with, where nothing else is said.
+The ± of a published number is the spread that the paper prints; for a number of iterations it is
+the tolerance that was declared beforehand. The ± of our number is the standard deviation over
+seeds. Our number is the last record of the run's tuned configuration, unless a row says otherwise.
 """
-_ERRATA = "Where the paper is wrong or at odds with itself, as far as it bears on what was run."
+_ERRATA = "Errors and contradictions of the paper that affect these experiments."
 
 
 class _Outcome(NamedTuple):
@@ -66,7 +67,7 @@ class _Outcome(NamedTuple):
 def write_summary(
     experiments: list[str], added_seeds: dict[str, int], results: Path, output: Path
 ) -> None:
-    """Write what was run, published numbers beside ours, verdicts and errata, as Markdown."""
+    """Write what was run, published numbers beside new ones, verdicts and errata, as Markdown."""
     folders = shipped_configuration(), *projects()
     plan = build_plan(*folders, names=experiments, added_seeds=added_seeds)
     write_report(read_scope(plan, experiments), results, output)
@@ -75,8 +76,8 @@ def write_summary(
 def write_report(scopes: Sequence[PaperScope], results: Path, output: Path) -> None:
     """Write the summary of the selected experiments.
 
-    It does not depend on when or where it is written. results: the folder of their results, to
-    which links are relative.
+    The text does not depend on when or where it is written. results: the folder of their results;
+    links are relative to it.
     """
     outcomes = {
         scope.key: [_outcome(experiment, results) for experiment in scope.selected]
@@ -102,14 +103,14 @@ def _outcome(experiment: SelectedExperiment, results: Path) -> _Outcome:
 def _read_selection(path: Path) -> dict[str, Any]:
     record = read_json(path)
     if not isinstance(record, dict) or not isinstance(record.get("runs"), dict):
-        raise FedatlasError(f"{path}: holds no selection. Move it away and run again.")
+        raise FedatlasError(f"{path}: is not a selection. Move it away and run again.")
     return record
 
 
 def _read_table(path: Path) -> Sequence[Mapping[str, str]]:
     rows = read_rows(path)
     if not rows or not {"run", "selected", "seeds", "diverged_seeds"} <= set(rows[0]):
-        raise FedatlasError(f"{path}: holds no table of results. Move it away and run again.")
+        raise FedatlasError(f"{path}: is not a table of results. Move it away and run again.")
     return rows
 
 
@@ -119,14 +120,14 @@ def _overview(
     every = joined([one for own in outcomes.values() for each in own for one in each.verdicts])
     run = counted(sum(map(len, outcomes.values())), "experiment")
     yield paragraph(
-        f"This selection: {run}; {verdict_summary(every, 'sentences')}. `fedatlas summary` tells "
-        "of all that was judged in the results folder, whenever it was selected."
+        f"This selection: {run}; {verdict_summary(every)}. `fedatlas summary` prints the verdicts "
+        "of all experiments in the results folder, also of earlier selections."
     )
     yield paragraph(_OPENING)
     yield "\n".join(item(f"*{kind}*: {text(means)}.") for kind, means in OUTCOMES.items())
-    tried = {whose: told_of([own.tries for own in of]) for whose, of in _tuned(every).items()}
-    if told := [f"{whose}, {words}" for whose, words in tried.items() if words]:
-        yield paragraph(f"Tuning is a cost: {'; '.join(told)}.")
+    tried = {whose: format_tries([own.tries for own in of]) for whose, of in _tuned(every).items()}
+    if costs := [f"{whose}, {words}" for whose, words in tried.items() if words]:
+        yield paragraph(f"Tuning is a cost: {'; '.join(costs)}.")
     rows = [
         [_heading(scope), str(len(own)), str(len(scope.others))]
         for scope in scopes
@@ -261,7 +262,7 @@ def _published(outcomes: Sequence[_Outcome]) -> Iterator[str]:
     ]
     yield "### Published numbers beside ours"
     if not rows:
-        yield "None of these experiments is compared with a number that the paper prints."
+        yield "No experiment here is compared with a number that the paper prints."
         return
     yield paragraph(_NUMBERS)
     yield table(("experiment", "run", "quantity", "published", "ours", "verdict"), rows)
@@ -275,7 +276,7 @@ def _verdict_on(number: PublishedNumber, outcome: _Outcome) -> str:
     if len(found) != 1:
         raise FedatlasError(
             f"results/experiments/{outcome.experiment.name}/claims.csv: has {len(found)} verdicts "
-            f"on '{claim}', where one is expected. Move it away and run again."
+            f"on '{claim}' instead of one. Move it away and run again."
         )
     return text(found[0])
 
@@ -284,17 +285,17 @@ def _judged(verdicts: Sequence[Verdict]) -> Iterator[str]:
     """The blocks of a paper's section about claims."""
     yield "### Claims and verdicts"
     if not verdicts:
-        yield "None of these experiments states a claim."
+        yield "None of these experiments declares a claim."
         return
     counted = joined(verdicts)
-    yield paragraph(f"{capital(verdict_summary(counted, 'sentences'))}.")
+    yield paragraph(f"{capital(verdict_summary(counted))}.")
     cases = cases_of(counted)
     for question, name in QUESTIONS.items():
         asked = whole_claims(counted, question)
         if asked:
             yield f"{capital(name)}:"
             yield table(
-                ("sentence" if question == "paper" else "claim", "outcome", "effect", "cases"),
+                ("claim", "outcome", "effect", "cases"),
                 [_claim_row(whole, cases.get(whole.claim, [])) for whole in asked],
             )
     claims = {each.claim for each in whole_claims(verdicts)}
@@ -335,5 +336,5 @@ def _format_verdict(verdict: Verdict) -> str:
         f"Fragile: {text(verdict.fragile)}." if verdict.fragile else "",
         f"{capital(text(would_decide(verdict)))}." if would_decide(verdict) else "",
     ]
-    told = f"**{text(verdict.outcome)}**{about}: {text(verdict.evidence)}."
-    return " ".join(filter(None, [told, *notes]))
+    outcome = f"**{text(verdict.outcome)}**{about}: {text(verdict.evidence)}."
+    return " ".join(filter(None, [outcome, *notes]))

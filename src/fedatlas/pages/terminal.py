@@ -1,4 +1,4 @@
-"""A results folder for a terminal: verdicts, what would decide others, and where files lie."""
+"""A results folder on a terminal: verdicts, seeds that would decide more, where files lie."""
 
 import math
 from collections import Counter
@@ -28,15 +28,15 @@ from fedatlas.plain_text import cell, say_on
 from fedatlas.plan.build import group_of
 from fedatlas.schema.config import is_named
 
-_READ_BY_PEOPLE = (".csv", ".svg")  # of figures .png lies beside
-_NAMED = 4  # experiments of a page, at most
-_LISTED = 10  # runs that diverged, at most
-_CLAIMS = 40  # in a table of claims, at most
+_READ_BY_PEOPLE = (".csv", ".svg")  # each figure also lies there as .png
+_NAMED = 4  # a page's experiments are named up to this number
+_LISTED = 10  # diverged runs are named up to this number
+_CLAIMS = 40  # claims are printed up to this number
 _DIVERGENCE = {"run", "selected", "seeds", "diverged_seeds"}  # columns of tables
 
 
 def print_summary(results: Path, console: Console) -> None:
-    """Print how claims came out, of every judged experiment, whenever, and what lies where."""
+    """Print outcomes of all judged experiments, of any selection, and where files lie."""
     judged = {file.parent.name: file for file in sorted(results.glob("experiments/*/claims.csv"))}
     verdicts = {name: read_verdicts(file) for name, file in judged.items()}
     if judged:
@@ -53,14 +53,14 @@ def print_summary(results: Path, console: Console) -> None:
         width = max(map(len, places))
         lines.append("Where to look:")
         lines += [f"  {place:<{width}}  {note}" for place, note in places.items()]
-    for line in lines or [f"{results}: nothing yet"]:
+    for line in lines or [f"{results}: has no results yet"]:
         say_on(console, line)
 
 
 def print_claims(results: Path, experiments: Sequence[str], console: Console) -> None:
     """Print each claim of these experiments: outcome, effect with interval, whether fragile.
 
-    experiments: names or globs. Of many claims only counts are printed.
+    experiments: names or globs. If there are many claims, only counts are printed.
     """
     files = sorted(results.glob("experiments/*/claims.csv"))
     verdicts = {
@@ -70,7 +70,7 @@ def print_claims(results: Path, experiments: Sequence[str], console: Console) ->
     }
     if sum(len(whole_claims(own)) for own in verdicts.values()) > _CLAIMS:
         console.print(_table(verdicts))
-        say_on(console, "Each claim: fedatlas summary --experiments NAME")
+        say_on(console, "`fedatlas summary --experiments NAME` prints each claim.")
         return
     for name, own in verdicts.items():
         if own:
@@ -88,7 +88,7 @@ def _claims(experiment: str, verdicts: Sequence[Verdict]) -> Table:
 
 def _table(verdicts: Mapping[str, list[Verdict]]) -> Table:
     """A row for each experiment, and a section for each group: a paper, or the demo."""
-    table = Table(title="Claims judged", title_justify="left")
+    table = Table(title="Outcomes of claims", title_justify="left")
     table.add_column("experiment", overflow="fold")
     for question in QUESTIONS.values():
         table.add_column(question)
@@ -104,12 +104,12 @@ def _table(verdicts: Mapping[str, list[Verdict]]) -> Table:
 
 
 def _corrections(verdicts: Mapping[str, list[Verdict]]) -> list[str]:
-    """What is left of a paper's claims when many tests are accounted for, and of the rest."""
+    """Lines that say how many claims of each family remain after a correction for all tests."""
     every = [verdict for own in verdicts.values() for verdict in own]
     lines = []
     for (paper, question), own in families(joined(every)).items():
-        if told := format_correction(tally(own)):
-            lines.append(f"{family_name(paper, question)}: {told}")
+        if correction := format_correction(tally(own)):
+            lines.append(f"{family_name(paper, question)}: {correction}")
     open_ones = sum(1 for own in verdicts.values() for _ in undecided(own))
     if open_ones:
         which = (
@@ -120,19 +120,19 @@ def _corrections(verdicts: Mapping[str, list[Verdict]]) -> list[str]:
 
 
 def _files(folder: Path, judged: Mapping[str, Path]) -> dict[str, str]:
-    """Files beside verdicts, as patterns that shells expand, and of which experiments they are."""
+    """Files beside verdicts, as patterns that shells expand, each with its experiments."""
     having: dict[str, list[str]] = {}
     for name, claims in judged.items():
         for file in sorted(claims.parent.iterdir()):
             if file.suffix in _READ_BY_PEOPLE and file != claims:
                 having.setdefault(file.name, []).append(name)
-    # Those of most experiments first.
+    # Files that most experiments have come first.
     ordered = sorted(having.items(), key=lambda item: (-len(item[1]), item[0]))
     return {f"{folder}/*/{file}": _named(names, judged) for file, names in ordered}
 
 
 def _named(names: list[str], among: Iterable[str]) -> str:
-    """Which of the experiments, in as few words as possible."""
+    """The names of experiments in as few words as possible: "all", "all but …" or each."""
     others = [name for name in among if name not in names]
     if not others:
         return "all"
@@ -140,7 +140,7 @@ def _named(names: list[str], among: Iterable[str]) -> str:
 
 
 def _pages(results: Path, judged: Mapping[str, Path]) -> dict[str, str]:
-    """The pages of verdicts, that of the last selection first, the summary and the report."""
+    """The pages of verdicts, with the last selection's first, then summary, explorer and report."""
     pages = {}
     for page in [results / "claims.html", *sorted(results.glob("claims/*.html"))]:
         if page.is_file():
@@ -152,8 +152,8 @@ def _pages(results: Path, judged: Mapping[str, Path]) -> dict[str, str]:
             pages[str(page)] = f"verdicts of {of or 'none'}{old}"
     wholes = {
         "explorer.html": "all curves and verdicts, to explore offline",
-        "summary.md": "what was run, published numbers beside ours, verdicts, errata",
-        "report.zip": "report, offline",
+        "summary.md": "what was run, published numbers beside new ones, verdicts, errata",
+        "report.zip": "figures, tables and claims, to read offline",
     }
     for name, holds in wholes.items():
         if (results / name).is_file():
@@ -168,10 +168,10 @@ def _older(file: Path, verdicts: Iterable[Path]) -> str:
 
 
 def print_power(results: Path, console: Console) -> None:
-    """Print what would decide each undecided verdict that is judged, fewest seeds first."""
+    """Print how many seeds would decide each undecided verdict, fewest first."""
     files = sorted(results.glob("experiments/*/claims.csv"))
     if not files:
-        say_on(console, f"{results}: nothing is judged yet")
+        say_on(console, f"{results}: no claim has been judged yet")
         return
     found = [verdict for file in files for verdict in undecided(read_verdicts(file))]
     if not found:
@@ -184,7 +184,7 @@ def print_power(results: Path, console: Console) -> None:
 
 
 def undecided(verdicts: Sequence[Verdict]) -> Iterator[Verdict]:
-    """The undecided verdicts of an experiment; of a claim the undecided cases in its place."""
+    """The undecided verdicts of an experiment; a claim's undecided cases stand in its place."""
     cases = cases_of(verdicts)
     for verdict in verdicts:
         own = cases.get(verdict.claim, []) if verdict.is_whole else []
@@ -193,24 +193,24 @@ def undecided(verdicts: Sequence[Verdict]) -> Iterator[Verdict]:
 
 
 def format_open(verdict: Verdict) -> str:
-    """An undecided verdict's effect so far, and what would decide."""
+    """An undecided verdict's effect so far, and how many seeds would decide it."""
     effect = verdict.effect
     if effect is None:
-        return "without an effect of its own"
+        return "no effect of its own"
     seeds = f"{effect.seeds} seed{'s' * (effect.seeds != 1)}"
     if math.isinf(effect.estimate):
-        return f"by {seeds} a run has no value: mend that first, more seeds will not"
-    return f"{effect_so_far(effect)} by {seeds}; {format_needed(effect)} needed"
+        return f"with {seeds} a run has no value: fix that first, as more seeds will not help"
+    return f"{effect_so_far(effect)} with {seeds}; {format_needed(effect)} needed"
 
 
 def _fewest_needed(verdict: Verdict) -> float:
-    """Seeds in all; infinite where that is not known."""
+    """Seeds needed in all; infinite where the number is not known."""
     effect = verdict.effect
     return math.inf if effect is None or effect.needed is None else effect.needed
 
 
 def format_divergence(tables: Iterable[Path]) -> str:
-    """Runs with seeds that diverged, in a line; empty if there are none.
+    """A line that names the runs with diverged seeds; empty if there are none.
 
     tables: table.csv of experiments, each in the experiment's folder.
     """
@@ -221,7 +221,7 @@ def format_divergence(tables: Iterable[Path]) -> str:
 
 def _diverged(table: Path) -> list[str]:
     rows = read_rows(table)
-    # A table of an older version says nothing of this; it is written anew with the experiment.
+    # Tables of an older version lack these columns until the experiment is written anew.
     known = [row for row in rows if row.keys() >= _DIVERGENCE and row["selected"] == "True"]
     return [
         f"{table.parent.name}/{row['run']}, {row['diverged_seeds']} of {row['seeds']} seeds"

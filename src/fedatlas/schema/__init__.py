@@ -1,1 +1,1 @@
-"""What people write: typed models of experiments, partitions, graphs, objectives and papers."""
+"""Typed models of what people write: experiments, partitions, graphs, objectives and papers."""

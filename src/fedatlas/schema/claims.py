@@ -1,6 +1,6 @@
-"""A paper's claims as data: what experiment files may state, and how it will be tested.
+"""A paper's claims as data: what experiment files may declare, and how it is tested.
 
-Every comparison is decided by one rule, `fedatlas.evaluation.comparison`: claims declare their
+One rule decides every comparison, see `fedatlas.evaluation.comparison`. Claims declare their
 direction and the smallest effect that counts before any run.
 """
 
@@ -30,10 +30,10 @@ OUTCOMES = {
     "no difference": "the interval lies within ± the smallest relevant effect: a factor of 1.05, a "
     "difference of 0.005, or what counts if that is less",
     "contradicted": "the whole interval lies on the other side",
-    "undecided": "the interval allows more than one of these; more seeds would tell",
-    "not testable": "these data cannot speak about it, however many seeds there are",
-    "not covered": "the runs lie outside the conditions of the theorem that it is about, and speak "
-    "neither for nor against it",
+    "undecided": "the interval allows more than one of these; more seeds would decide",
+    "not testable": "these runs cannot test the claim, with any number of seeds",
+    "not covered": "the runs do not meet the conditions of the theorem that the claim is about, so "
+    "they cannot test it",
     "compatible": "the published number lies within the prediction interval",
     "incompatible": "the published number lies outside the prediction interval",
 }
@@ -49,23 +49,24 @@ Outcome = Literal[
     "incompatible",
 ]
 assert set(get_args(Outcome)) == set(OUTCOMES)
-#: Of cases that do not count where others speak.
+#: Outcomes of cases that do not count if other cases of the claim have another outcome.
 SILENT: tuple[Outcome, ...] = ("not testable", "not covered")
 
-#: Of how many of its cases a claim speaks: "faster", "in most cases faster", "can be faster".
+#: How many of its cases a claim is about: "faster", "in most cases faster", "can be faster".
 Quantifier = Literal["all", "most", "any"]
 
 
 @dataclass(frozen=True)
 class Effect:
-    """How much a comparison found, in favour of the claim where positive.
+    """The size of a compared difference; it is positive in favour of the claim.
 
     estimate: the median of the paired differences. low, high: its interval. smallest: the smallest
-    effect that counts. published: the paper's, where it prints one. unit: "decades" of a ratio, or
-    that of the measurement. seeds: pairs, each of which differs from all others. repeats: further
-    pairs, which coincide with one of them. needed: seeds that would probably decide, where
-    undecided and known. p: one-sided, of the sign test behind "reproduced" and "contradicted".
-    seeds_added: whether interval and p hold whenever one stops, as seeds were added.
+    effect that counts. published: the paper's effect, where it prints one. unit: "decades" of a
+    ratio, or the measurement's unit. seeds: number of pairs that all differ. repeats: number of
+    further pairs, each equal to one of these. needed: number of seeds that would probably decide,
+    where the outcome is undecided and the number known. p: one-sided, of the sign test behind
+    "reproduced" and "contradicted". seeds_added: whether seeds were added after a verdict; if so,
+    interval and p hold at whatever number of seeds one stops.
     """
 
     estimate: float
@@ -90,9 +91,9 @@ class Effect:
 class CaseOutcome:
     """The outcome of one case of a claim.
 
-    fragile: where a target or budget near the declared one gives another outcome, in words.
-    horizon: the outcomes at other budgets or targets, where there are any. tries: how tuned runs
-    compare by the number of configurations that were tried, in words.
+    fragile: which target or budget near the declared one gives another outcome, in words; empty if
+    none does. horizon: the outcomes at other budgets or targets, where there are any. tries: how
+    tuned runs compare by the number of configurations tried, in words.
     """
 
     case: str
@@ -106,10 +107,10 @@ class CaseOutcome:
 
 @dataclass(frozen=True)
 class Strip:
-    """How a case comes out along a row of budgets or targets.
+    """The outcomes of a case at a row of budgets or targets.
 
-    of: what is scaled. cells: scales, from a small budget or an easy target on, and the outcome
-    at each; 1 is the declared budget or target.
+    of: what is scaled, a budget or a target. cells: the outcome at each scale, beginning with the
+    smallest budget or the easiest target; the scale 1 is the declared one.
     """
 
     of: Literal["budget", "target"]
@@ -123,7 +124,7 @@ class Strip:
 
 @dataclass(frozen=True)
 class Kind:
-    """A name by which files ask for a test: the keys that it has there, and those that it sets.
+    """A kind of test: the name in experiment files, its keys, and the values that it sets.
 
     requires, takes: keys that files must and may declare. sets: values of other keys, and defaults
     of those that it takes.
@@ -159,13 +160,13 @@ class Kind:
 
 
 class ClaimTest(KindModel):
-    """What a kind of claim states, and its judge.
+    """The keys that a kind of claim declares, and its judge.
 
-    A class serves the kinds in `kinds`, of each of which its docstring has a paragraph, or one that
-    is named as its module.
+    A class serves the kinds in `kinds`, and its docstring has a paragraph for each. Without `kinds`
+    it serves one, named as its module.
 
-    kind: which test it is. measurement: what is compared of runs, or judged of one.
-    cost: that at which runs are compared, or of which less is better.
+    kind: which test it is. measurement: what is compared between runs, or judged of one run.
+    cost: the cost at which runs are compared, or that should be smaller.
     """
 
     #: What files call it → what that declares and sets.
@@ -244,16 +245,17 @@ class ClaimTest(KindModel):
 
 
 class Claim(Model):
-    """A claim and its test: a sentence of a paper as it is read here, or a question of ours.
+    """A claim and its test: a sentence of a paper, as it is read here, or our own question.
 
-    sentence: the paper's, by its id in sentences.yaml; a claim without one is a question of ours.
-    source: figure, table or section; of a question of ours it begins with "ours".
-    cases: of how many of its cases the claim speaks.
-    id: by which tables and errors name it. statement: what is tested, in words: the reading.
-    covered_by: the theorem that it is about, as the experiment's table of theorems names it, such
-    as "Theorem 3", or "Theorem 3 (as printed)" of one version: runs outside its conditions are "not
-    covered", whatever they show.
-    test: its kind, and what that states.
+    sentence: the paper's sentence, by its id in sentences.yaml; a claim without one is our own
+    question.
+    source: figure, table or section; for our own question it begins with "ours".
+    cases: how many of its cases the claim is about: all, most or any.
+    id: the name in tables and errors. statement: what is tested, in words.
+    covered_by: the theorem that the claim is about, as the experiment's table of theorems names it,
+    such as "Theorem 3", or "Theorem 3 (as printed)" for one version. Runs that do not meet its
+    conditions are "not covered", whatever they show.
+    test: its kind, with the keys of that kind.
     """
 
     id: str = Field(pattern=r"^[a-z0-9-]+$")

@@ -40,11 +40,11 @@ def is_named(name: str, patterns: Iterable[str]) -> bool:
 class WorkflowConfig(Model):
     """Keys of config/config.yaml and of `--config KEY=VALUE`.
 
-    experiments: names or globs. device: where to train; auto, cpu, cuda, cuda:N, or with /M for M
-    runs at a time on a GPU. mirror: a folder with raw files, used before any download. seeds: a
-    folder of results of seeds that projects and machines may share; <results>/seeds without it.
-    added_seeds: experiment → how many seeds have been added to those that it declares, while its
-    verdicts were looked at; 0 where some may yet be.
+    experiments: names or globs. device: where to train: auto, cpu, cuda or cuda:N; /M behind it
+    trains M runs at a time on a GPU. mirror: a folder of raw files; a file found there is not
+    downloaded. seeds: a folder of finished seeds, which projects and machines may share; by default
+    <results>/seeds. added_seeds: experiment → how many seeds were added to the declared ones after
+    verdicts were seen; 0 if seeds may still be added.
     """
 
     experiments: tuple[str, ...] = ("demo-*",)

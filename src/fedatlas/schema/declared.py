@@ -1,4 +1,4 @@
-"""What is said of measurements and costs, and tables of them that files of projects add to."""
+"""Declarations of measurements and costs, and the tables of them, which projects can extend."""
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -16,7 +16,7 @@ _KIND = "measurements"
 
 
 class Declared(NamedTuple):
-    """Which runs have what a file declares: of these federations and methods; of all by default."""
+    """Runs that have what a file declares: those of these federations and methods, or all."""
 
     name: str
     federations: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class Declared(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """One measurement; best: 0 or 1, None where neither less nor more is better."""
+    """One measurement. best: 0 or 1, or None where neither less nor more is better."""
 
     long_name: str
     units: str = "1"
@@ -60,7 +60,7 @@ class Counted(NamedTuple):
 
 
 class Table(Mapping[str, T]):
-    """A mapping that is computed anew where this process opens other projects."""
+    """A mapping that is computed again when this process opens other projects."""
 
     def __init__(self, content: Callable[[], Mapping[str, T]]) -> None:
         self._content = cache(lambda _: dict(content()))

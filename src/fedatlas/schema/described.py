@@ -1,8 +1,8 @@
 """Descriptions of the typed configuration, for references, editors and `conform --explain`.
 
-Models describe their keys in their docstrings, which no digest of code counts: a paragraph or a
-sentence that begins with "key: " or "key, other: " is about these keys. Nothing that trains needs
-this module.
+Models describe their keys in their docstrings: a paragraph or sentence that begins with "key: " or
+"key, other: " is about these keys. Digests of code do not count docstrings. Nothing that trains
+needs this module.
 """
 
 import re
@@ -16,7 +16,7 @@ from fedatlas.schema.models import Model
 
 
 def parted(docstring: str, names: Collection[str]) -> tuple[str, dict[str, str]]:
-    """What a docstring says in general, and what it says of each of these names.
+    """What a docstring says in general, and what it says about each of these names.
 
     >>> parted("A grid. first, last: its ends. step: between.", ["first", "last", "step"])
     ('A grid.', {'first': 'its ends.', 'last': 'its ends.', 'step': 'between.'})
@@ -31,14 +31,14 @@ def parted(docstring: str, names: Collection[str]) -> tuple[str, dict[str, str]]
         first, *parts = starts.split(paragraph)
         if first.strip():
             general.append(first.strip())
-        for named, told in zip(parts[::2], parts[1::2], strict=True):
+        for named, description in zip(parts[::2], parts[1::2], strict=True):
             for one in named.split(", "):
-                found[one] = told.strip().removesuffix(";")
+                found[one] = description.strip().removesuffix(";")
     return "\n\n".join(general), found
 
 
 def described(model: type[BaseModel]) -> tuple[str, dict[str, str]]:
-    """What a model is, and each of its keys; a key without a description is left out.
+    """The description of a model, and of each key that has one.
 
     A field's own description goes first, then the docstring of the nearest class that has one.
     """
@@ -63,9 +63,9 @@ def symbols(method: type[BaseModel]) -> dict[str, str]:
     declared = re.compile(rf"((?:[^\s=,]+, )*[^\s=,]+) = ({key}(?:, {key})*)")
     found: dict[str, str] = {}
     for cls in reversed(method.__mro__):
-        told = " ".join((cls.__dict__.get("__doc__") or "").split())
-        for letters, keys in declared.findall(told):
-            # Words before the last letters belong to what was said before.
+        docstring = " ".join((cls.__dict__.get("__doc__") or "").split())
+        for letters, keys in declared.findall(docstring):
+            # Words before the last letters belong to the text before.
             pairs = zip(reversed(keys.split(", ")), reversed(letters.split(", ")), strict=False)
             found |= dict(pairs)
     return found

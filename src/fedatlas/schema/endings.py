@@ -1,4 +1,4 @@
-"""How long runs train: a number of rounds, a budget of another cost, a target that is reached."""
+"""How long runs train: a number of rounds, a budget of another cost, or until a target."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple, TypeAlias
@@ -20,10 +20,10 @@ MEASURED_TIMES = ("wall_time", "elapsed_time")
 
 
 class Ending(NamedTuple):
-    """What ends a run before its last round; either may be empty, an amount of 0.
+    """What ends a run before its last round. Budget and target may be left out; then both are 0.
 
-    budget: a cost, and how much of it a run may spend: it ends with the round that spends it.
-    target: a measurement, and the value that ends a run when a record has reached it.
+    budget: a cost, and how much of it a run may spend. The run ends with the round that spends it.
+    target: a measurement and a value. The run ends with the record that reaches the value.
     """
 
     cost: str = ""

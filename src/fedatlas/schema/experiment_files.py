@@ -1,12 +1,12 @@
 """Experiment files: YAML, found by the names of experiments, read, expanded and completed.
 
-A folder of `config/experiments` is a group; `config/experiments/fedpage/tuned-a9a.yaml` is the
-experiment `fedpage-tuned-a9a`. A project's files need no folder: their group is `project`. A file
-may declare several, see `fedatlas.schema.families`. One that `extends` another takes over all keys
-that it does not declare; `network` may name an experiment, too.
+A folder of `config/experiments` is a group: `config/experiments/fedpage/tuned-a9a.yaml` is the
+experiment `fedpage-tuned-a9a`. A project's files need no folder; their group is `project`. A file
+may declare several experiments, see `fedatlas.schema.families`. An experiment that `extends`
+another takes over all keys that it does not declare. `network` may name an experiment, too.
 
-Only the files of the experiments that are asked for are read, and those of experiments that these
-name. Of all others the head says how they are named.
+Only the files of selected experiments, and of those that they name, are read as a whole. For all
+others only the head is read, which holds the name.
 """
 
 import re
@@ -46,7 +46,7 @@ _OF_RUNS = (
 
 
 class Declared(NamedTuple):
-    """Where an experiment is declared, its content, and which of its keys are another experiment's.
+    """Where an experiment is declared, its content, and which of its keys it inherits.
 
     inherited: key → the experiment that declares it.
     """
@@ -60,8 +60,9 @@ class Head(NamedTuple):
     """A file, and the name of its experiment.
 
     name: has a `*` in place of each part that a family fills in from its lists.
-    suite: the files that declare the suite, of its head alone, which no pattern means but those
-        that begin with its name: nobody who asks for all experiments wants its thousands of runs.
+    suite: the files that declare the suite; other heads have none. Only patterns that begin with
+        the suite's name match its head: who selects all experiments does not want its thousands of
+        runs.
     """
 
     path: Path

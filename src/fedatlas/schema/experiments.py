@@ -35,26 +35,27 @@ class Experiment(Studies):
 
     paper: its key in config/papers.yaml, or `ours`. source: where it stands in the paper.
     notes: what was reconstructed or chosen here.
-    runs_of: an experiment whose runs are shown and judged here; there are none of its own.
-    only: with runs_of, the runs that are shown; all by default.
-    trained: false trains nothing; only privacy budgets or worst cases are computed and judged.
-    network: speeds, links and availability, of parties or of clients around a server.
-    graphs: who sends to whom, of runs without a server only.
+    runs_of: an experiment whose runs are shown and judged here, instead of own runs.
+    only: with runs_of, the runs that are shown; by default all.
+    trained: `false` trains nothing; only privacy budgets or worst cases are computed.
+    network: speeds, links and availability of parties, or of clients around a server.
+    graphs: who sends to whom; for runs without a server only.
     seeds: a list, or {from: 0, to: 69}.
-    seeds_added: whether seeds were added after verdicts were seen, for which every interval pays.
-    tuning_seeds: seeds on which runs with several points are trained, too, and their points chosen.
-        Verdicts, tables and figures show `seeds` only.
-    point_seconds: about how long a point trains on one core, with all its seeds; short points share
-        jobs. Without it every point has a job of its own.
-    title: what it shows, as figures and pages are headed.
-    dataset: its name in config/datasets.yaml. split: of it, from which rows are taken.
-    partition, objective, rounds, record_every: of all runs that state none of their own.
-    until: of these as well: what ends a run before `rounds`, in which case that is the most. A
-        budget of a cost, such as {bytes: 5e7}: a run ends with the round that has spent it; a
-        target, such as {test_accuracy: 0.9}: with the record that has reached it; or one of each.
-    measurements: names of files in `measurements`: what is recorded besides the usual numbers. What
-        claims, figure, selection and `until` look at is recorded anyway.
-    runs: by name; verdicts, figures and targets name them so.
+    seeds_added: whether seeds were added after verdicts were seen; if so, all intervals are wider.
+    tuning_seeds: seeds that choose among the points of a run's grid. Verdicts, tables and figures
+        show `seeds` only.
+    point_seconds: about how many seconds a point with all its seeds trains on one core; short
+        points share jobs. Without this key every point has its own job.
+    title: the heading of figures and pages.
+    dataset: its name in config/datasets.yaml. split: the split of the data set that gives the rows.
+    partition, objective, rounds, record_every: for all runs that do not declare their own.
+    until: what ends a run before `rounds`, which then is the maximum; also a default for all runs.
+        With a budget of a cost, such as {bytes: 5e7}, a run ends with the round that has spent it.
+        With a target, such as {test_accuracy: 0.9}, it ends with the record that has reached it.
+        Both may be declared.
+    measurements: names of files in `measurements`, which are recorded besides the usual numbers.
+        Measurements that claims, figure, selection or `until` need are recorded anyway.
+    runs: by name; verdicts, figures and targets use these names.
     selection: how points of grids are chosen. figure: what is drawn. claims: what is judged.
     """
 

@@ -1,4 +1,4 @@
-"""Families: what an experiment file states once over named lists, expanded into plain YAML data.
+"""Families: experiment files that declare something once over lists, expanded into plain YAML.
 
     name: "fig3-{data}"                     # one experiment for every item of `data`
     lists:
@@ -9,7 +9,7 @@
     runs:
       "{method}-q{q}": {algorithm: "vfb2_{method}", title: "{method.title}, q = {q}"}
 
-`config/experiments/README.md` explains the form. What comes out is validated as if typed by hand.
+`config/experiments/README.md` explains the form. The result is validated as if typed by hand.
 """
 
 import math

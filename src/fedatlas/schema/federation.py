@@ -1,7 +1,8 @@
-"""Federations: what each declares of itself, and which one a run takes place in.
+"""Federations: the properties that each declares, and which federation a run belongs to.
 
 Each folder of `fedatlas.federations` has one subclass of Federation in its `__init__`. Checks,
-sharding, costs, rehearsals, scope and comparability ask it; nothing else tells federations apart.
+sharding, costs, rehearsals, scope and comparability ask this class. No other code depends on which
+federation a run has.
 """
 
 import pkgutil
@@ -36,10 +37,11 @@ OF_AGENTS = ("test_accuracy_of_agents", "test_accuracy_of_worst_agent", "disagre
 
 
 class Tiny(NamedTuple):
-    """A partition of made-up samples on which a method is rehearsed.
+    """A partition of generated samples on which a method is rehearsed.
 
-    changes: to the run's partition. clients, rows: how many. columns: of rows without a shape.
-    cut: the axes of a sample that are cut, and into how many blocks.
+    changes: keys that replace those of the run's partition. clients, rows: how many there are.
+    columns: how many columns rows without a shape have. cut: the axes of a sample that are cut, and
+    into how many blocks.
     """
 
     changes: dict[str, Any]
@@ -50,9 +52,9 @@ class Tiny(NamedTuple):
 
 
 class Assembled(NamedTuple):
-    """A model as others load it.
+    """A model in the form in which others load it.
 
-    arrays: by name, as in torch's state_dict. about: what scoring takes besides, as JSON data.
+    arrays: by name, as in torch's state_dict. about: what scoring needs besides, as JSON data.
     """
 
     arrays: dict[str, np.ndarray]
@@ -60,33 +62,34 @@ class Assembled(NamedTuple):
 
 
 class Federation(ABC):
-    """Who holds what and talks to whom, as its folder declares it.
+    """A federation: who holds what, and who sends to whom. Its folder declares it.
 
-    partition_kind, on_graphs, min_max, backend: the runs that take place in it.
+    partition_kind, on_graphs, min_max, backend: these decide which runs belong to it.
     objectives: what its methods minimise.
     sharding: the function that shares out the rows of its kind of partition, as "module:name".
-    holders: what those who hold data are called.
-    counters: the dataclass that its problems and networks count in; fields are named as costs, or
-        as measurements.
-    mean_of_clients: whether the objective is a mean over clients, by default whatever their sizes.
-    weighs_clients: whether clients may count by their sizes or by declared weights.
+    holders: the word for those who hold data.
+    counters: the dataclass in which its problems and networks count; fields are named as costs or
+        measurements.
+    mean_of_clients: whether the objective is a mean over clients, by default with equal weights.
+    weighs_clients: whether clients may be weighted by their sizes or by declared weights.
     has_prox: whether its problems have `prox`, for objectives with a term without a gradient.
     validates: whether its partitions may keep validation rows.
     has_budgets: whether methods may account for the privacy that they spend.
     own_clock: whether all runs simulate time, event by event.
-    network_model: what a run's `network` declares, where runs have one.
-    may_miss: whether holders may be away, late or lost.
-    timed_counters: the same as counters, of runs that simulate time only if they state a network.
-    draws_by_seed: whether its networks draw numbers of their own by the seed.
-    linear_on_gpus: whether linear models are computed on a GPU that is asked for by its name.
-    compiled_draws: whether methods' random numbers are drawn by compiled loops.
-    instead: by cost that it lacks, which one to name.
-    inwards, outwards: the network's calls that carry arrays to where they are needed first (the
-        server, neighbours, hubs), and from there back.
+    network_model: the model of a run's `network`, where runs have one.
+    may_miss: whether holders may be absent, late or lost.
+    timed_counters: like counters, for runs that simulate time only if they declare a network.
+    draws_by_seed: whether its networks draw random numbers of their own from the seed.
+    linear_on_gpus: whether linear models run on a GPU if `device` names one.
+    compiled_draws: whether compiled loops draw methods' random numbers.
+    instead: a cost that it lacks → the cost to name in its place.
+    inwards, outwards: the network's calls that carry arrays to the server, neighbours or hubs
+        (inwards), and from there back (outwards).
     moves: calls that move what holders keep to themselves; their network carries what these need.
-    needed: calls of which a method must make one; silent: what is wrong with one that makes none.
+    needed: calls of which a method must make at least one; silent: the error if it makes none.
     rehearsal: the promises that are rehearsed, see `training.rehearsal`; rounds: how many it takes.
-    model, inward_call: what faults that a rehearsal finds call the model, and what carries to it.
+    model, inward_call: the words for the model, and for the call that carries to it, in errors that
+        a rehearsal finds.
     """
 
     name: ClassVar[str]  # of its folder

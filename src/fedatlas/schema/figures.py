@@ -12,7 +12,7 @@ EFFECTIVE_STEP_SIZE = "effective_step_size"
 
 
 class Figure(KindModel):
-    """What a kind of figure asks for, and its drawing.
+    """The keys of a kind of figure, and its drawing.
 
     kind: what is drawn; see its module in `fedatlas.figures.kinds`.
     """

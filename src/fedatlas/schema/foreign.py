@@ -1,4 +1,4 @@
-"""What columns of runs made elsewhere are: a mapping file, which names them once."""
+"""Mapping files: what the columns of runs made elsewhere mean."""
 
 from collections.abc import Collection
 from typing import Annotated
@@ -17,20 +17,20 @@ _PATTERN = r"^([^{}]*\{run\}[^{}]*(\{seed\}[^{}]*)?|[^{}]*\{seed\}[^{}]*\{run\}[
 
 
 class CurvesMapping(Model):
-    """What columns of runs made elsewhere are here; names that are obvious may be left out.
+    """The meaning of columns of runs made elsewhere; columns with obvious names may be left out.
 
-    A column is named as the source names it, and may be computed with: "acc / 100", "loss - 0.33",
-    "round * 31400", and "sum(upload)" of what each row adds.
+    A column has the name that the source gives it. Arithmetic is allowed: "acc / 100",
+    "loss - 0.33", "round * 31400", and "sum(upload)" where each row adds an amount.
 
-    experiment: what the runs make up; the name of the source by default.
-    title: of the experiment.
-    problem: experiment, of a published folder perhaps, whose problem the runs solve. It is taken as
-        declared: nothing can check it.
-    names: how files, folders or runs are named, such as "{run}-seed{seed}", where no column says
-        which run and which seed they are.
+    experiment: the name of the experiment that the runs form; by default the source's name.
+    title: title of the experiment.
+    problem: the experiment whose problem the runs solve; it may be of a published folder. Nothing
+        checks that the problem is the same.
+    names: pattern of the names of files, folders or runs, such as "{run}-seed{seed}", where no
+        column holds run and seed.
     run: column with names of runs.
     seed: column with whole numbers.
-    round: column with communication rounds, or steps, of which a record is each.
+    round: column with communication rounds, or steps; each is a record.
     costs: cost → column with what was spent up to the row; bytes: up and down together.
     metrics: measurement → column. An accuracy lies between 0 and 1.
     titles: run → what tables and figures call it.

@@ -1,8 +1,8 @@
-"""Who sends to whom without a server: typed specifications of weighted directed graphs.
+"""Weighted directed graphs: who sends to whom without a server, as typed specifications.
 
 Notation of Chen, Wang, Zhang, "Differentially Private Gradient-Tracking-Based Distributed
-Stochastic Optimization over Directed Graphs" (DP-GT), section 2.1: in a weight matrix [i, j] > 0
-says that agent i receives from agent j. Agents are numbered from 0.
+Stochastic Optimization over Directed Graphs" (DP-GT), section 2.1: an entry [i, j] > 0 of a weight
+matrix means that agent i receives from agent j. Agents are numbered from 0.
 """
 
 from collections.abc import Iterable
@@ -19,9 +19,9 @@ _ROUNDING = 1e-12  # of sums of weights that should be 1
 
 
 class EdgeList(Model):
-    """Edge by edge.
+    """A graph given edge by edge.
 
-    edges: (sender, receiver, weight), the weight being the receiver's; kept sorted.
+    edges: (sender, receiver, weight), where the receiver applies the weight; kept sorted.
     """
 
     kind: Literal["edges"]
@@ -51,8 +51,8 @@ class DirectedFamily(Model):
         `directed_ring`: i sends to i + 1, the last agent to 0.
         `directed_path`: the same without the last edge; 0 receives nothing.
         `exponential`: i receives from i − 1, i − 2, i − 4, … modulo the number of agents.
-    weights: equal ones, `received` such that all that an agent receives sums to 1, `sent` such that
-        all that it sends does. An agent that receives (sends) nothing has the sum 0.
+    weights: equal weights. With `received`, the weights of all that an agent receives sum to 1;
+        with `sent`, those of all that it sends. An agent that receives (sends) nothing has sum 0.
     """
 
     kind: Literal["directed_ring", "directed_path", "exponential"]
@@ -60,7 +60,7 @@ class DirectedFamily(Model):
 
 
 class UndirectedFamily(Model):
-    """A named graph in which whoever sends to an agent also receives from it.
+    """A named graph whose edges have both directions.
 
     kind: `ring`; `star`, with agent 0 in the middle; `complete`.
     weights: `received` or `sent`, as of `DirectedFamily`; or `metropolis`, the symmetric
@@ -77,10 +77,10 @@ Graph: TypeAlias = Annotated[_AnyGraph, Field(discriminator="kind")]
 
 
 class Graphs(Model):
-    """What travels over which graph.
+    """The graphs over which states and gradient trackers are sent.
 
-    states: G_R of the paper, whose weights are R.
-    trackers: G_C, whose weights are C; null for methods that track nothing.
+    states: the paper's G_R, with weights R.
+    trackers: the paper's G_C, with weights C; null for methods without gradient tracking.
     """
 
     states: Graph

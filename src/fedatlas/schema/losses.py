@@ -1,4 +1,4 @@
-"""What objectives of linear models are made of: losses, regularisers, terms without a gradient.
+"""Parts of objectives of linear models: losses, regularisers, terms without a gradient.
 
 Sources: those of `schema.objectives`. The terms are those of composite optimisation, as in Yuan,
 Zaheer, Reddi 2021 (arXiv:2011.08474).
@@ -20,7 +20,8 @@ class Loss(Enum):
     """Loss of a margin z = aᵀx against a label b.
 
     curvature, steepest: its largest absolute second and first derivative. labels: `signs` if they
-    must be ±1, `numbers` if they may be any. convex: whether it is. formula: in z and y.
+    must be ±1, `numbers` if any number is allowed. convex: whether the loss is. formula: in z and
+    y.
     """
 
     ROBUST = (1.0, sqrt(0.5), "numbers", False, "log(1 + (z − y)²/2)")
@@ -36,7 +37,7 @@ class Loss(Enum):
 
 @dataclass(frozen=True)
 class OwnLinearLoss:
-    """A loss of a file of `fedatlas.objectives`, at its parameters; otherwise as `Loss`."""
+    """A loss of a file of `fedatlas.objectives` with its parameters; otherwise like `Loss`."""
 
     name: str
     parameters: tuple[tuple[str, float], ...]
@@ -81,8 +82,8 @@ MarginLoss: TypeAlias = Loss | OwnLinearLoss
 class Regulariser(Enum):
     """Penalty on the parameters, multiplied by the objective's weight.
 
-    curvature, steepest: of one coordinate, its largest absolute second and first derivative.
-    formula: without its weight.
+    curvature, steepest: largest absolute second and first derivative in one coordinate.
+    formula: without the weight.
     """
 
     NONE = (0.0, 0.0, "")
@@ -95,7 +96,7 @@ class Regulariser(Enum):
 
 
 class L1(Model):
-    """λ ‖x‖₁, of the lasso; with an l2 regulariser, of the elastic net. weight: λ."""
+    """λ ‖x‖₁, the lasso's term; with an l2 regulariser, the elastic net's. weight: λ."""
 
     formula: ClassVar[str] = "λ ‖x‖₁"
 
@@ -116,7 +117,7 @@ class GroupLasso(Model):
 class Box(Model):
     """0 where l ≤ x_j ≤ u for all j, and infinite elsewhere.
 
-    lower: l, at most 0, which is where runs start. upper: u, at least 0.
+    lower: l, at most 0, since runs start at 0. upper: u, at least 0.
     """
 
     formula: ClassVar[str] = "0 if l ≤ x_j ≤ u for all j, else ∞"

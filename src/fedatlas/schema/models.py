@@ -64,13 +64,13 @@ K = TypeVar("K", bound="KindModel")
 
 
 class KindModel(Model, ABC):
-    """What has a class for each `kind`, in modules of one package: adding a class adds kinds.
+    """A model with one class for each `kind`, in the modules of a package; a new class adds kinds.
 
-    A mapping that is validated as the class which names the package becomes what its kind says.
+    The class that names the package validates a mapping into the class of the mapping's kind.
 
     package: its full name. usual: the kind of a mapping without one.
-    kinds: names that a class serves, with what these mean; by default what its `kind` may be, or
-    the name of its module.
+    kinds: names that a class serves, with their meanings; by default the values that its `kind`
+    may have, or the name of its module.
     """
 
     package: ClassVar[str]
@@ -132,7 +132,7 @@ MOST_YAML_VALUES = 200_000
 
 
 class _UniqueKeyLoader(_SafeLoader):
-    """Safe, and strict: YAML would silently ignore all but the last of equal keys."""
+    """A safe loader that refuses repeated keys: YAML silently ignores all but the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         # `<<` takes over another mapping's keys, which may be declared anew.

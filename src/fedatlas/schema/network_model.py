@@ -1,4 +1,4 @@
-"""What an experiment declares of the simulated machines and links, and measured times."""
+"""Simulated machines and links, and measured times, as an experiment declares them."""
 
 import csv
 import math
@@ -85,7 +85,8 @@ Backend: TypeAlias = Literal["simulated", "processes"]
 class RealMasks(Model):
     """Masks of Algorithm 1 that are uniform on [−scale, scale].
 
-    Shares that differ by more than twice the scale can be told apart; a larger one costs digits.
+    Shares that differ by more than twice the scale can be distinguished. A larger scale costs
+    digits.
 
     scale: half the width of the interval, in units of shares.
     """
@@ -97,8 +98,8 @@ class RealMasks(Model):
 class RingMasks(Model):
     """Masks that are uniform on the integers modulo 2^64, see `federations.vertical.secure_sum`.
 
-    fraction_bits: f; shares are rounded to multiples of 2^-f. A larger f rounds less and leaves
-    room for smaller shares only: below 2^(63 − f) / q.
+    fraction_bits: f. Shares are rounded to multiples of 2^-f, and must be smaller than
+    2^(63 − f) / q: a larger f rounds less, but allows smaller shares only.
     """
 
     kind: Literal["ring"]
@@ -109,7 +110,7 @@ Masks: TypeAlias = Annotated[RealMasks | RingMasks, Field(discriminator="kind")]
 
 
 class ConstantTimes(Model):
-    """Every share and every update of a party takes equally long."""
+    """All shares and updates of a party take equally long."""
 
     kind: Literal["constant"] = "constant"
 
@@ -141,8 +142,8 @@ def _read_from_file(value: Any, key: str, read: Callable[[Path], Any]) -> Any:
 class MeasuredTimes(Model):
     """Times drawn with replacement from a list, divided by its mean (a bootstrap).
 
-    `file`, a CSV file, stands for the list: see `measured_times`. Experiments name it by its path
-    from the folder of the experiment's own file.
+    `file` names a CSV file in place of the list, see `measured_times`. Its path is relative to the
+    folder of the experiment's own file.
     """
 
     kind: Literal["measured"]
@@ -172,7 +173,7 @@ class Drift(Model):
 
 
 class NetworkModel(Model):
-    """Speeds of parties and links; all choices of ours, as no paper states its own."""
+    """Speeds of parties and links. All are our own choices, since no paper states its own."""
 
     seconds_per_feature: Annotated[Seconds, Field(gt=0)] = Field(
         default=1e-6,
@@ -217,10 +218,10 @@ class NetworkModel(Model):
 
 
 class AvailabilityTrace(Model):
-    """When clients are there: spells of simulated time, which begin anew when the last has ended.
+    """When clients are available: spells of simulated time. After the last, they start over.
 
-    `file`, a CSV file with the columns `client` (counted from 0), `from` and `until`, stands for
-    the list. Experiments name it by its path from the folder of the experiment's own file.
+    `file` names a CSV file in place of the list, with the columns `client` (counted from 0), `from`
+    and `until`. Its path is relative to the folder of the experiment's own file.
     """
 
     kind: Literal["trace"]
@@ -276,10 +277,10 @@ def spells_in(path: Path) -> list[tuple[int, float, float]]:
 
 
 class MessageLoss(Model):
-    """Answers of clients that are lost: independently, or in bursts.
+    """Loss of clients' answers: independently, or in bursts.
 
-    Bursts are Gilbert's two-state chain, in which every answer of a client is a step: one state
-    loses all, the other nothing.
+    Bursts follow Gilbert's two-state chain. Every answer of a client is a step of the chain; one
+    state loses all answers, the other none.
     """
 
     probability: float = Field(gt=0, lt=1, description="share of answers that are lost")
@@ -305,11 +306,11 @@ class MessageLoss(Model):
 
 
 class StarNetworkModel(Model):
-    """Speeds and links of clients around a server, who is there, and how long the server waits.
+    """Speeds and links of clients around a server, their availability, and the server's patience.
 
-    Every client has a link of its own. Nothing but `seconds_per_gradient` must be stated. Agents on
-    graphs are clients of each other: what fails is an exchange between two neighbours. Silos and
-    workers of min–max problems have speeds and links alone.
+    Every client has a link of its own. Only `seconds_per_gradient` is required. On graphs, agents
+    are clients of each other, and a failure concerns the exchange between two neighbours. Silos and
+    workers of min–max problems have speeds and links only.
     """
 
     seconds_per_gradient: Annotated[Seconds, Field(gt=0)] = Field(

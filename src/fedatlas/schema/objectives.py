@@ -1,9 +1,9 @@
 """Objectives: of linear models, of networks that predict, min–max ones, and known functions.
 
-Of linear models: which loss, which regulariser, how smooth. The sum over a client's samples is
+An objective of a linear model has a loss, a regulariser and a smoothness. For a client it is
 f_i(x) = 1/M_i Σ_j loss(a_ijᵀx, b_ij) + weight · regulariser(x). The losses and regularisers here
-have their formulas in `arithmetic.kernels.formulas`; those of `fedatlas.objectives` bring them
-along. `objective_classes` has the names of all.
+have their formulas in `arithmetic.kernels.formulas`; files of `fedatlas.objectives` hold their own.
+`objective_classes` has the names of all objectives.
 
 Sources: robust regression and logistic regression with a nonconvex regulariser, FedPAGE section 6
 (arXiv:2108.04755) and VFB² problems (18) and (7) (arXiv:2103.00958; their λ/2 is our weight of the
@@ -40,9 +40,9 @@ ClientWeights: TypeAlias = Literal["equal", "size"] | tuple[PositiveFloat, ...]
 
 
 class _OverClients(Model):
-    """Objectives that clients around a server may weigh.
+    """Objectives in which clients around a server may have weights.
 
-    client_weights: how clients count; other federations count theirs equally, or rows.
+    client_weights: how clients are weighted. Other federations weight all equally, or by rows.
     """
 
     # Left out of specifications where all count equally, so that those without the key stay.
@@ -58,15 +58,16 @@ class _OverClients(Model):
 
 
 class LinearObjective(_OverClients):
-    """One of the objectives of linear models.
+    """An objective of linear models.
 
-    weight: of the regulariser, α or λ. Where a name says none it is left out: robust_regression,
-        logistic, least_squares. A loss of one's own has a regulariser if it is stated.
-    parameters: of a loss of one's own that are not the file's defaults.
+    weight: weight of the regulariser, α or λ. Objectives without a regulariser have no such key:
+        robust_regression, logistic, least_squares. A user's own loss has a regulariser if one is
+        declared.
+    parameters: parameters of a user's own loss that differ from the file's defaults.
     nonsmooth: ψ, a term beside f that has no gradient, for methods that take proximal steps.
-    measurements: what runs may measure: accuracy of labels ±1, root mean square error of others.
-        With ψ, `gradient_norm` is that of (x − prox(x − ∇f(x)/L))·L.
-    name: which loss and regulariser; also a file of `fedatlas.objectives`.
+    measurements: what runs may measure: accuracy for labels ±1, else root mean square error. With
+        ψ, `gradient_norm` is the norm of (x − prox(x − ∇f(x)/L))·L.
+    name: the loss and the regulariser; may be a file of `fedatlas.objectives`.
     """
 
     min_max: ClassVar[bool] = False
@@ -183,17 +184,17 @@ class LinearObjective(_OverClients):
 class AucObjective(Model):
     """AUC maximisation with the squared surrogate, as a min–max problem over a network's scores.
 
-    min over θ = (m, a, b), max over w of the mean of f(m, a, b, w; x, y), see `min_max.auc`; p, the
-    share of positives, is that of all clients' samples.
+    min over θ = (m, a, b), max over w of the mean of f(m, a, b, w; x, y), see `min_max.auc`. The
+    share p of positives is taken over all clients' samples.
 
-    measurements: what runs measure; `objective` is the pairwise squared loss P(m) of eq. (2).
-        Accuracies are ours: positive is what scores above (a + b)/2, see `min_max.auc.accuracy`.
-        `dual_variable` is w, `dual_optimum` the best w*(θ).
+    measurements: what runs measure. `objective` is the pairwise squared loss P(m) of eq. (2).
+        Accuracies are our own addition: a sample counts as positive if it scores above (a + b)/2,
+        see `min_max.auc.accuracy`. `dual_variable` is w, `dual_optimum` the best w*(θ).
     model: the network that scores, a function of `fedatlas.architectures`.
-    scores: `sigmoid` bounds them to (0, 1); with `linear` ones gradients are unbounded, and runs
-        may diverge.
-    stationarity: measure `primal_gradient_norm`, ‖∇Φ(θ)‖, too; every record then takes a gradient
-        over all training rows, two thirds more time than the rest of it.
+    scores: `sigmoid` bounds scores to (0, 1). With `linear`, gradients are unbounded, and runs may
+        diverge.
+    stationarity: also measure `primal_gradient_norm`, ‖∇Φ(θ)‖. Every record then takes a gradient
+        over all training rows, which needs two thirds more time than the rest of the record.
     """
 
     min_max: ClassVar[bool] = True
@@ -242,7 +243,7 @@ class AucObjective(Model):
 
 
 class PredictionObjective(_OverClients):
-    """What a network's outputs for a sample cost, F(x) = Σ_i p_i f_i(x); f_i: the mean of samples.
+    """The loss of a network's outputs, F(x) = Σ_i p_i f_i(x), where f_i is a mean over samples.
 
     model: a function of `fedatlas.architectures`; hidden: its number of hidden units, if any.
     """
@@ -284,16 +285,16 @@ TOP = 5
 class ClassificationObjective(PredictionObjective):
     """The mean cross-entropy of a network, or another loss of classes.
 
-    name: `cross_entropy` of a network with an output for each class; `binary_cross_entropy` of one
-        whose single output is the logit of label +1 against −1. With the network `linear` they are
-        softmax and logistic regression. Also a file of `fedatlas.objectives` whose labels are
-        classes, or signs.
+    name: `cross_entropy` for a network with an output for each class; `binary_cross_entropy` for
+        one whose single output is the logit of label +1 against −1. With the network `linear` they
+        are softmax and logistic regression. The name may also be a file of `fedatlas.objectives`
+        whose labels are classes or signs.
 
-    measurements: of agents they are those of their mean x̄ where nothing else is said;
-        `test_accuracy_of_agents` is the mean over agents of each one's own,
-        `test_accuracy_of_worst_agent` the lowest of them; `disagreement` is the root mean square
-        over agents of ‖x_i − x̄‖. F1 is of label +1, predicted where the logit is positive;
-        AUROC, by logits, is left out of rows that are all of one class.
+    measurements: on graphs they are measured at the agents' mean x̄, except these:
+        `test_accuracy_of_agents` is the mean of the agents' own accuracies,
+        `test_accuracy_of_worst_agent` the lowest of them, and `disagreement` the root mean square
+        over agents of ‖x_i − x̄‖. F1 is for label +1, which a positive logit predicts. AUROC uses
+        logits, and is missing for rows that are all of one class.
     """
 
     @classmethod
@@ -350,21 +351,22 @@ class RegressionObjective(PredictionObjective):
 
 
 class PolyakObjective(Model):
-    """A function that satisfies the Polyak–Łojasiewicz condition, with noisy samples: DP-GT,
-    Remark 4. All of its constants are known.
+    """A function that satisfies the Polyak–Łojasiewicz condition, with noisy samples.
+
+    It follows DP-GT, Remark 4. All of its constants are known.
 
     name:
         `sine_square`: ℓ(x, ξ) = x² + (3 + ξ) sin² x + 2ξ cos x of one number x.
         `noisy_quadratic`: ℓ(x, ξ) = ½ Σ_j c_j (x_j − 1)² + ξ ‖x‖/(1 + ‖x‖), the paper's
             ‖Ax − d‖²/(2n) with AᵀA = n diag(c) and d = A(1, …, 1).
-    start: of all numbers of x; ours.
-    curvatures: c, of `noisy_quadratic` only; they give it its dimension.
+    start: where all coordinates of x start; our own choice.
+    curvatures: c, for `noisy_quadratic` only; its length is the dimension.
 
-    A sample holds one number, ξ. Over all samples ξ must have the mean 0; agents' means may differ
-    with `sine_square`, and with them the f_i. Sampled gradients are not clipped.
+    A sample holds one number, ξ, whose mean over all samples must be 0. With `sine_square` the
+    means of agents, and so the f_i, may differ. Sampled gradients are not clipped.
 
-    measurements: `objective` is F of the agents' mean, 0 at best; `gradient_norm` is ‖∇F‖ of the
-        agent for whom it is largest, as DP-GT's Definition 1 speaks of every agent.
+    measurements: `objective` is F at the agents' mean; its best value is 0. `gradient_norm` is
+        ‖∇F‖ of the agent for whom it is largest, since DP-GT's Definition 1 is about every agent.
     """
 
     min_max: ClassVar[bool] = False

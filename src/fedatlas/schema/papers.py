@@ -1,4 +1,4 @@
-"""The papers that experiments reproduce: citations, errata, what they claim, what ran of them.
+"""The papers that experiments reproduce: citations, errata, claims, and what ran of each.
 
 Imported when the workflow is parsed: light.
 """
@@ -40,11 +40,11 @@ def _known_form(identifier: str) -> str:
 
 
 class Erratum(Model):
-    """Where a paper is wrong or contradicts itself, and what is done here instead.
+    """An error or contradiction in a paper, and what is done here instead.
 
-    concerns: methods, data sets and studies that it affects; all of the paper's if it names none.
-    id: by which findings name it, such as FP-1. where: in the paper. wrong: what it has there.
-    instead: what is done here.
+    concerns: methods, data sets and studies that it affects; if empty, all of the paper's.
+    id: its name in findings, such as FP-1. where: its place in the paper. wrong: what the paper
+    prints there. instead: what is done here.
     """
 
     id: str = Field(pattern=r"^[A-Z]+-[0-9]+$")
@@ -55,11 +55,11 @@ class Erratum(Model):
 
 
 class Paper(Model):
-    """How a paper is cited, and its errata as far as they affect what is computed.
+    """A paper's citation, and its errata as far as they affect what is computed.
 
-    name: as tables print it. title, authors, venue, year: as it is cited.
+    name: its short name in tables. title, authors, venue, year: as cited.
     identifier: arXiv:<number>, doi:10.<…> or openreview:<id>.
-    errata: where it is wrong or contradicts itself, in the order of its pages.
+    errata: errors and contradictions of the paper, in the order of its pages.
     """
 
     name: Text  # as tables print it
@@ -111,11 +111,11 @@ def load_papers(*paths: Path) -> dict[str, Paper]:
 
 
 class Sentence(Model):
-    """A sentence of a paper that claims something; tallies count it once, whatever tests it.
+    """A sentence of a paper that claims something; counts include it once, however many tests it.
 
-    id: by which claims name it, such as fp/6.2/s2. place: where it is printed.
-    text: as printed; formulas in one line, "…" where something is left out, ours in brackets.
-    cases: of how many of its cases it speaks.
+    id: the name by which claims refer to it, such as fp/6.2/s2. place: where it is printed.
+    text: as printed, with formulas in one line, "…" for omissions and our additions in brackets.
+    cases: how many of its cases it is about: all, most or any.
     """
 
     id: str = Field(pattern=r"^[a-z0-9]+(/[A-Za-z0-9.]+)+$")
@@ -186,19 +186,19 @@ SETTINGS = {
 
 
 class Covered(Model):
-    """A figure or table of a paper, or those of its panels of which the same can be said.
+    """A figure or table of a paper, or some of its panels that ran in the same way.
 
-    figure: as the paper calls it.
-    panels: its panels, each of which counts as one; without any the whole counts as one.
-    experiments: those that reproduce it, which this configuration states.
+    figure: the paper's name for it.
+    panels: its panels, each of which counts as one; without this key the whole counts as one.
+    experiments: the experiments of this configuration that reproduce it.
     ran: `paper` on the paper's data; `dataless` in full, where no data is needed; `smaller` on a
-        part of it or with a smaller network; `other` on other data; `never`; `ours` where the
-        paper shows no runs, but experiments of ours test what it states; `nothing` where there is
+        part of the data or with a smaller network; `other` on other data; `never`; `ours` where
+        the paper shows no runs, but our experiments test its statements; `nothing` where there is
         nothing to run.
-    other: globs of their claims that were judged as `other` all the same, such as those about
-        seconds of a network that the paper does not give.
-    data: on which it ran, or would.
-    size: rows, rounds and seeds of what ran.
+    other: globs of claims of these experiments that count as `other` nevertheless, such as claims
+        about seconds of a network that the paper does not describe.
+    data: the data on which it ran, or would run.
+    size: rows, rounds and seeds of the runs.
     why: what differs from the paper, or why it never ran.
     """
 

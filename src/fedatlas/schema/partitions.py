@@ -74,9 +74,9 @@ def _is_none(value: Any) -> bool:
 
 
 class _ClientPartition(RowsPartition):
-    """What partitions among clients also state.
+    """Further keys of partitions among clients.
 
-    binary: labels made ±1, one class made rare; null leaves labels as they are.
+    binary: turns labels into ±1, and can make one class rare; null leaves labels as they are.
     """
 
     binary: BinaryClasses | None = None
@@ -131,40 +131,42 @@ _UNEQUAL = ("by_column", "pathological", "dirichlet", "dirichlet_sizes", "power_
 class HorizontalPartition(_ClientPartition):
     """Every client holds whole samples, in one silo.
 
-    clients: number of clients; each needs a sample. Of `by_column` the number of the column's
-        values, which is checked as soon as there are data.
+    clients: number of clients; each needs a sample. For `by_column` this is the number of the
+        column's values, which is checked once data are prepared.
     assignment: docs/partitions.md has the law of each.
-        `consecutive`: equal blocks of consecutive rows; sizes differ by at most one, the first
-        clients being the larger.
+        `consecutive`: equal blocks of consecutive rows. Sizes differ by at most one; the first
+        clients have the larger blocks.
         `shuffled`: the same after a uniform random permutation of the rows.
         `by_class`: the same after sorting a permutation by label, so that a client holds few
         classes of the data set.
-        `by_column`: a client holds the rows that have one value of a column, such as a writer's.
-        `shards`: of rows sorted by label, some equal shards each, dealt out at random (McMahan et
-        al. 2017).
-        `pathological`: each client has rows of so many classes, exactly (Li et al. 2022).
-        `dirichlet`: every class is shared out by a draw of its own; sizes vary (Yurochkin et al.
-        2019).
+        `by_column`: a client holds the rows with one value of a column, such as a writer's.
+        `shards`: rows are sorted by label and cut into equal shards; each client gets some of
+        these at random (McMahan et al. 2017).
+        `pathological`: each client has rows of exactly `classes_per_client` classes (Li et al.
+        2022).
+        `dirichlet`: the rows of every class are shared out by a draw for that class; sizes vary
+        (Yurochkin et al. 2019).
         `inner_dirichlet`: every client draws its mix of classes; sizes are equal (Hsu et al. 2019,
         Acar et al. 2021).
-        `dirichlet_sizes`: alike rows; sizes are drawn from the Dirichlet distribution (Li et al.
-        2022).
-        `power_law_sizes`: alike rows; the size of the k-th client falls as a power of k.
-    column: of `by_column`: one that the data set keeps.
-    shards_per_client: of `shards`, 2 in the paper of FedAvg.
-    classes_per_client: of `pathological`.
-    concentration: of the Dirichlet distribution: small is skewed, large is uniform.
-    exponent: of the power law: 0.1 is almost even, at 1 the first of a hundred clients holds a
-        fifth.
+        `dirichlet_sizes`: rows do not differ by client; sizes are drawn from the Dirichlet
+        distribution (Li et al. 2022).
+        `power_law_sizes`: rows do not differ by client; the size of the k-th client falls as a
+        power of k.
+    column: for `by_column`: a column that the data set keeps.
+    shards_per_client: for `shards`; 2 in the paper of FedAvg.
+    classes_per_client: for `pathological`.
+    concentration: parameter of the Dirichlet distribution: small is skewed, large is uniform.
+    exponent: exponent of the power law: 0.1 is almost even; with 1 the first of a hundred clients
+        holds a fifth of the rows.
     minimum: the fewest rows of a client. `dirichlet` and `dirichlet_sizes` draw again until every
-        client has so many, and give up after 1000 draws; without it a client that the draw leaves
-        empty takes one row of the largest client. `power_law_sizes` gives so many to each first,
-        one by default. `by_column` leaves out values with fewer rows, as LEAF does.
-    validation: rows that nobody trains on, drawn at random from those that are not for testing: a
-        share of all (0.1), before they are shared out, or {by_client: 0.2} of each client's.
-        Measurements named `validation_…` are of these. Around a server only.
-    seed: of everything random here; null lets every trial (seed of a run) have its own partition.
-        Where nothing is random, there is none, so that equal partitions have equal names.
+        client has this many, and give up after 1000 draws. Without this key, a client that gets no
+        row takes one from the largest client. `power_law_sizes` first gives each client this many,
+        by default one. `by_column` leaves out values with fewer rows, as LEAF does.
+    validation: rows that nobody trains on, drawn at random from those that are not for testing.
+        A share such as 0.1 is taken of all rows before they are shared out, {by_client: 0.2} of
+        each client's rows. Measurements named `validation_…` use these rows. Around a server only.
+    seed: seed of all random choices here; null gives every trial (seed of a run) its own partition.
+        Assignments without randomness have no seed, so that equal partitions have equal names.
     """
 
     #: Number of shard files: samples are not cut by columns.
@@ -271,20 +273,22 @@ class VerticalPartition(RowsPartition):
 
     parties, active: q and m of the VFB² paper; parties 0 to m − 1 are the active ones.
     assignment: docs/partitions.md has the law of each. `shuffled` and `consecutive`: blocks of
-        features whose sizes differ by at most one, the first parties having the larger, after a
-        uniform random permutation, or in their order. `listed`: as `columns` says. `importance`
-        and `correlation`: as VertiBench draws and searches them (Wu et al. 2024).
-    columns: of `listed`: for each party a list of the data set's columns, by number from 0, by
-        name (of a CSV file, with all of its indicators), or {from: 0, to: 60}; each column once.
-    concentration: of `importance`: the parties' chances to get a feature are drawn from a Dirichlet
-        distribution, so that some hold more of what matters; small is skewed.
-    beta: of `correlation`: 0 puts correlated features with one party, 1 spreads them over parties.
-    label_holders: which blocks the active parties have: the `first`; or the k-th of all choices of
-        m from q blocks, in lexicographic order, from 0. With `every_choice` trial s (seed of a run)
-        has the choice s modulo their number, so that as many seeds as choices meet each once.
-    standardise: numeric columns to zero mean and unit variance by the training rows' statistics,
-        each party its own columns; indicator columns stay as they are.
-    seed: of everything random here; null lets every trial (seed of a run) have its own partition.
+        features, after a uniform random permutation or in their order. Sizes of blocks differ by
+        at most one; the first parties have the larger blocks. `listed`: the blocks of `columns`.
+        `importance` and `correlation`: as VertiBench draws and searches them (Wu et al. 2024).
+    columns: for `listed`: for each party a list of the data set's columns. A column is given by its
+        number from 0, by its name (in a CSV file, with all of its indicators), or in a range
+        {from: 0, to: 60}. Each column occurs once.
+    concentration: for `importance`: the parties' chances to get a feature are drawn from a
+        Dirichlet distribution. With a small one, few parties hold most important features.
+    beta: for `correlation`: 0 puts correlated features into one party, 1 spreads them over parties.
+    label_holders: which blocks the active parties have. `first` gives them the first blocks; a
+        number k, from 0, gives the k-th of all choices of m from q blocks in lexicographic order.
+        With `every_choice`, trial s (seed of a run) has the choice s modulo the number of choices,
+        so that as many seeds as choices meet each choice once.
+    standardise: each party scales its numeric columns to zero mean and unit variance, by statistics
+        of the training rows. Indicator columns stay as they are.
+    seed: seed of all random choices here; null gives every trial (seed of a run) its own partition.
     """
 
     kind: Literal["vertical"] = "vertical"
@@ -395,19 +399,19 @@ _KNOWN_AXES = ("columns", "time", "features", "views", "channels", "height", "wi
 
 
 class TieredPartition(_ClientPartition):
-    """Every silo holds a slice of all samples, and each of its clients the slices of some.
+    """Every silo holds a slice of each sample; its clients share out the samples.
 
     cut: into how many blocks each axis is cut; axes that are not named stay whole. The silos are
-        all combinations of blocks, in C order of the data set's axes (`AXES`); of a data set
-        without a shape the one axis is `columns`. The blocks of an axis are contiguous and their
-        sizes differ by at most one, the first being the larger.
-    clients: K of every silo, or a list with K_j of each silo j. A silo shares out the training
-        samples after a uniform random permutation, in blocks whose sizes differ by at most one
-        (Das et al. 2022, sections 2.1 and 5.2).
-    permutation: `own` draws one in each silo; `shared` draws one for all, as the public code does:
-        with as many clients everywhere, those of one number then hold the same samples.
-    binary: under one seed a horizontal partition keeps the same rows.
-    seed: of everything random here; null lets every trial (seed of a run) have its own partition.
+        all combinations of blocks, in C order of the data set's axes (`AXES`). A data set without a
+        shape has one axis, `columns`. The blocks of an axis are contiguous; their sizes differ by
+        at most one, and the first are the larger.
+    clients: K, the number in every silo, or a list with K_j for each silo j. A silo shares out the
+        training samples after a uniform random permutation, in blocks whose sizes differ by at
+        most one (Das et al. 2022, sections 2.1 and 5.2).
+    permutation: `own` draws one in each silo. `shared` draws one for all, as the public code does;
+        if all silos have as many clients, those with the same number then hold the same samples.
+    binary: with the same seed, a horizontal partition keeps the same rows.
+    seed: seed of all random choices here; null gives every trial (seed of a run) its own partition.
     """
 
     kind: Literal["tiered"] = "tiered"

@@ -1,6 +1,6 @@
-"""Quantities: what runs measure, which costs they count, and how both are named.
+"""Quantities: the measurements and costs of runs, and their names.
 
-Costs are axes: what traces count, and times that declared links compute from it.
+A cost is an axis: something that traces count, or a time that declared links compute from counts.
 """
 
 import math
@@ -244,7 +244,7 @@ _NETWORK = re.compile(
 
 @dataclass(frozen=True)
 class LinkLatencies:
-    """What a round trip takes on either kind of link, in units of one local step's time."""
+    """Time of a round trip on either kind of link, in units of one local step's time."""
 
     hub_client: float
     hub_hub: float
@@ -261,8 +261,8 @@ class LinkLatencies:
 class DeclaredNetwork:
     """One network for methods of any kind.
 
-    latency: seconds that a message takes to arrive. bandwidth: bytes per second of every node, for
-    all that it sends and receives. gradient: seconds of a per-sample gradient of the whole model.
+    latency: seconds until a message arrives. bandwidth: bytes per second of every node, for all
+    that it sends and receives. gradient: seconds for one sample's gradient of the whole model.
     """
 
     latency: float

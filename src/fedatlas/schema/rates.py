@@ -1,7 +1,7 @@
-"""Rates that figures draw beside curves: formulas of what a run has spent and of its settings.
+"""Rates that figures draw beside curves: formulas of a run's costs and settings.
 
-A formula is arithmetic and nothing else: it is read as a tree, of which each part must be known
-here, so that no text executes anything.
+A formula is arithmetic only. It is parsed into a tree, and each part of the tree must be known
+here, so that no text can execute code.
 """
 
 import ast

@@ -1,4 +1,4 @@
-"""Which rows of a data set train and which test, and what their labels become."""
+"""Which rows of a data set are for training and testing, and what their labels become."""
 
 from typing import Any, Self
 
@@ -23,13 +23,13 @@ def shortened(text: str) -> str:
 
 
 class BinaryClasses(Model):
-    """Labels made binary, and one class made rare among the training rows.
+    """Labels made binary; one class can be made rare among the training rows.
 
     positive: labels of the data set that become +1, as a list or as {from: 5, to: 9}; all others
         become −1.
     keep_negative, keep_positive: share of the training rows of either class that is kept, drawn
-        uniformly without replacement; test rows are all kept. The FMGDA paper thins negatives to
-        0.2, the code of CODASCA positives.
+        uniformly without replacement. All test rows are kept. The FMGDA paper thins negatives to
+        0.2; the code of CODASCA thins positives.
     """
 
     positive: tuple[float, ...] = Field(min_length=1)
@@ -70,24 +70,24 @@ class BinaryClasses(Model):
 
 
 class OfEachClient(Model):
-    """Rows that every client keeps out of its own.
+    """Validation rows that every client takes from its own rows.
 
-    by_client: the share of its rows, rounded; one row at least stays to train on.
+    by_client: the share of a client's rows, rounded; at least one row remains for training.
     """
 
     by_client: float = Field(gt=0, lt=1)
 
 
 class RowsPartition(Model):
-    """What all partitions state.
+    """Keys that all partitions have.
 
-    samples: keep only the first so many rows (before shuffling); null keeps all.
-    test: what is kept for testing: a share of the rows at random (0.2), the last rows (100), the
-        name of a split of the data set, or null for nothing. The other rows are for training.
+    samples: keep only this many rows, the first ones before shuffling; null keeps all.
+    test: rows for testing: a random share (0.2), the last rows (100), a split of the data set by
+        its name, or null for none. The other rows are for training.
     intercept: adds a last column of ones, for linear models of rows without a shape. The first
         party or silo holds it. Objectives penalise its weight like any other.
-    instances: of made data, whether every trial has an instance of its own: trial s (seed of a run)
-        the one of number s modulo how many there are.
+    instances: for generated data, whether every trial has its own instance: trial s (seed of a run)
+        has the instance s modulo the number of instances.
     """
 
     test: int | float | str | None = None

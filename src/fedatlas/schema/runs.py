@@ -1,8 +1,8 @@
-"""Runs: what experiments declare of them, and what one training job is told.
+"""Runs: what experiments declare, and what one training job gets.
 
-A RunSpec is the whole of a run's identity, and nothing else: device, threads, mirror and paths are
-no part of it. `fedatlas.plan.build` expands experiments into these; the workflow hands them to jobs
-as canonical JSON.
+A RunSpec is exactly a run's identity: device, threads, mirror and paths are no part of it.
+`fedatlas.plan.build` expands experiments into these; the workflow hands them to jobs as canonical
+JSON.
 """
 
 from collections.abc import Mapping, Sequence
@@ -94,14 +94,14 @@ def agreeing(candidates: Sequence[Candidate], declared: Mapping[str, Any]) -> li
 
 
 class Optimum(Model):
-    """What a solver found.
+    """An optimum that a solver found.
 
-    objective: f there. gradient_norm: ‖∇f‖ there, with a term without a gradient the norm of a
-    subgradient. gap: an upper bound of f − f*, ‖∇f‖²/2μ for a μ-strongly convex objective, or what
-    a subgradient proves of a convex one; None for others, where `objective` is that of the
-    stationary point which the solver reaches from w = 0. digest: SHA-256 of the rest in its file;
-    None unless it was read from a file, and of files of versions that wrote none, which are taken
-    as they are.
+    objective: f there. gradient_norm: ‖∇f‖ there, or the norm of a subgradient if a term has no
+    gradient. gap: an upper bound of f − f*: ‖∇f‖²/2μ for a μ-strongly convex objective, or what a
+    subgradient proves for a convex one. It is None for other objectives; then `objective` is the
+    value at the stationary point that the solver reaches from w = 0. digest: SHA-256 of the rest of
+    its file. It is None unless read from a file; files of older versions have no digest, and are
+    accepted as they are.
     """
 
     objective: float
@@ -135,13 +135,14 @@ def read_optimum(path: Path) -> Optimum:
 class Selection(Model):
     """How a grid's best point is chosen, on training data, by the same rule for every run.
 
-    Score of a seed: mean log10 of the measurement over the last `window` of the rounds, of what is
-    best at 1 (accuracy, AUROC) mean log10(1 − value), so that the lowest score is the best; of a
-    point: the median over seeds. A point with a diverged seed is chosen only if all have one.
+    A seed's score is the mean of log10 of the measurement over the last `window` of the rounds.
+    For measurements that are best at 1 (accuracy, AUROC) it is the mean of log10(1 − value), so
+    that the lowest score is the best. A point's score is the median over seeds. A point with a
+    diverged seed is chosen only if all points have one.
 
-    shared: run → the run with the same grid whose point it takes.
-    measurement: on training data, by which points are scored.
-    window: share of the rounds, at their end, over which it is a mean.
+    shared: run → the run with the same grid whose choice it takes.
+    measurement: the measurement on training data that scores points.
+    window: the share of the rounds, at their end, over which scores are means.
     """
 
     measurement: Level = "gradient_norm"
@@ -189,15 +190,15 @@ def record_schedule(rounds: int, every: RecordEvery) -> np.ndarray:
 class RunSpec(Model):
     """One (experiment, run, grid point) with all its seeds.
 
-    network: of vertical runs, and of those around a server that state one. backend: of vertical
-        runs. graphs: of runs without a server.
-    tuning_seeds: the seeds on which a point of the run is chosen; no verdict looks at them.
-    optimum: whether sub-optimality is measured, which needs f*: `true` that of the mean over rows,
-        which all partitions of these rows share; `of_clients` that of the mean over clients who
-        hold them in a trial.
-    tuned_in: experiment whose run of the same name gives the hyper-parameters that are not given.
+    network: for vertical runs, and runs around a server that declare one. backend: for vertical
+        runs. graphs: for runs without a server.
+    tuning_seeds: the seeds that choose the run's point; no verdict looks at them.
+    optimum: whether sub-optimality is measured, which needs f*. `true` takes the optimum of the
+        mean over rows, which all partitions of these rows share; `of_clients` that of the mean over
+        the clients of a trial.
+    tuned_in: experiment whose run of the same name gives the remaining hyper-parameters.
     until: what ends it before its last round; see `RunConfig`.
-    measurements: those that files declare, costs among them, which it records.
+    measurements: measurements and costs of files that it records.
     """
 
     paper: str
@@ -347,7 +348,7 @@ class RunSpec(Model):
 
 
 class Points(Model):
-    """Runs that one job trains. shared: what all specifications say. points: the rest of each."""
+    """Runs that one job trains. shared: keys with equal values. points: the other keys of each."""
 
     shared: dict[str, Any]
     points: tuple[dict[str, Any], ...] = Field(min_length=1)
@@ -371,18 +372,18 @@ class Points(Model):
 
 
 class RunConfig(Model):
-    """One method in an experiment; a grid makes it several points.
+    """One method in an experiment; a grid makes several points of it.
 
-    title: in figures; the method's own by default.
-    grid: hyper-parameter → values; all combinations are run. Some vary together, as in
-        {"gradient_bound, noise": [[1, 0.1], [4, 0.4]]}.
-    tuned_in: an experiment that chooses, for its run of the same name, what is not declared. With a
-        grid, it does so for every point of it.
-    backend: of parties with columns: `simulated`, or `processes`, see docs/parties.md. To the times
-        that processes need those of the network are added; without a network nothing is.
-    partition, network, objective, graphs, rounds, record_every, until: the experiment's by default.
+    title: its name in figures; by default the method's title.
+    grid: hyper-parameter → values; all combinations are run. Hyper-parameters that vary together
+        share an entry, as in {"gradient_bound, noise": [[1, 0.1], [4, 0.4]]}.
+    tuned_in: an experiment whose run of the same name was tuned; it gives the hyper-parameters that
+        are not declared here. With a grid, it gives them for every point.
+    backend: for parties with columns: `simulated`, or `processes`, see docs/parties.md. The times
+        of a declared network are added to those that processes need.
+    partition, network, objective, graphs, rounds, record_every, until: by default the experiment's.
     algorithm: the method: a file of `fedatlas.algorithms`, or "module:class" in a notebook.
-    hyper_parameters: what all its points share.
+    hyper_parameters: values that all its points share.
     """
 
     algorithm: str

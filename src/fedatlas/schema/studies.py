@@ -1,7 +1,7 @@
-"""What experiments compute besides training: loss surfaces, privacy budgets, attacks on them.
+"""Studies that experiments compute besides training: loss surfaces, privacy budgets, attacks.
 
-A new study has its key in `Studies`, its step in `fedatlas.steps`, its rule in
-`rules/experiments.smk`, and what computes it in `fedatlas.studies`.
+A new study needs a key in `Studies`, a step in `fedatlas.steps`, a rule in
+`rules/experiments.smk`, and a module in `fedatlas.studies` that computes it.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ from fedatlas.schema.partitions import VerticalPartition
 class Landscape(Model):
     """The range over which the loss surface of a network with two parameters is drawn.
 
-    first, second: lowest and highest value of m_1 and of m_2. points: of the grid on either axis.
+    first, second: lowest and highest value of m_1 and of m_2. points: how many on either axis.
     """
 
     first: tuple[float, float]
@@ -44,12 +44,13 @@ class Landscape(Model):
 
 
 class BudgetStudy(Model):
-    """What privacy budgets depend on besides hyper-parameters and graphs, given without any data.
+    """Quantities that privacy budgets depend on besides hyper-parameters and graphs.
 
-    samples: D, of each agent. dimension: d, of the model. last_horizon: budgets of whole runs are
-    computed for every horizon up to it. far_horizon: DP-GT's Lemma 3 is told up to it, by closed
-    sums at ten horizons of each decade from 100 on, whatever D is. without: accountings that are
-    left out, by name; claims and figures go by the first that is left of a run.
+    samples: D, the samples of each agent. dimension: d, the model's. last_horizon: budgets of whole
+    runs are computed for every horizon up to this one. far_horizon: DP-GT's Lemma 3 is evaluated up
+    to this horizon, by closed sums at ten horizons of each decade from 100 on, for any D.
+    without: accountings that are left out, by name. Claims and figures use the first accounting of
+    a run that remains.
     """
 
     samples: PositiveInt
@@ -70,10 +71,10 @@ OF_PREDICTORS = frozenset(
 
 
 class ComparedRuns(Model):
-    """Which runs of VFB²-SGD processes and the simulated network make.
+    """The runs of VFB²-SGD that processes and the simulated network are compared on.
 
-    step_size: γ. rounds: how often models are measured. updates: dominated updates between two of
-    them. seed: of the samples.
+    step_size: γ. rounds: how often models are measured. updates: number of dominated updates
+    between two measurements. seed: the seed that draws samples.
     """
 
     step_size: PositiveFloat
@@ -85,8 +86,9 @@ class ComparedRuns(Model):
 class BackendComparison(ComparedRuns):
     """How an experiment compares the simulated network with processes.
 
-    The data and the objective are the experiment's. parties: numbers q. active: m of all of them.
-    network: what is injected into processes, the experiment's by default.
+    The data and the objective are the experiment's. parties: the numbers q of parties. active: the
+    number m of active parties, for each q. network: the delays that processes add; by default the
+    experiment's.
     """
 
     parties: tuple[Annotated[int, Field(ge=2)], ...] = Field(min_length=2)
@@ -108,7 +110,7 @@ class BackendComparison(ComparedRuns):
 
 
 class PartyValidation(ComparedRuns):
-    """The whole comparison, see `studies.validation`; network: what processes have injected."""
+    """The whole comparison, see `studies.validation`. network: the delays that processes add."""
 
     objective: LinearObjective
     network: NetworkModel
@@ -118,14 +120,15 @@ class PrivacyAudit(Model):
     """Adjacent data sets that test claimed budgets, see `fedatlas.studies.privacy_audit`.
 
     samples: D of every agent of the tiny problem; by default as many as an iteration draws.
-    curvatures: h of quadratic losses, for each of which a pair of adjacent data sets is taken.
-        Agents need one; clients around a server have none.
-    remark_4: also the nonconvex loss of the paper's Remark 4, x² + 3 sin² x, tilted.
-    runs: on either data set, of an attack that ranks sampled runs; by default there is none.
-    seed: of all of them.
-    delta: δ, at which ε is that of one tight accountant, see `fedatlas.studies.equal_privacy`;
+    curvatures: h of quadratic losses; each gives a pair of adjacent data sets. Agents need at least
+        one; clients around a server have none.
+    remark_4: also test the nonconvex loss of the paper's Remark 4, x² + 3 sin² x, tilted.
+    runs: number of runs on either data set for an attack that ranks sampled runs; by default the
+        attack is left out.
+    seed: the seed of these runs.
+    delta: δ at which one tight accountant computes ε, see `fedatlas.studies.equal_privacy`;
         `samples` are then those of the smallest agent.
-    dimension: with `delta`, how many numbers the model has.
+    dimension: with `delta`, the number of the model's parameters.
     """
 
     samples: PositiveInt | None = None
@@ -144,18 +147,18 @@ Measure: TypeAlias = Literal["distance", "gradients"]
 class WorstCases(Model):
     """The class of functions over which worst cases of runs are computed exactly.
 
-    N is a run's number of clients, agents or workers, and of parties that of samples; R its rounds;
-    its `grid` has the steps.
+    N is a run's number of clients, agents or workers (for parties, the number of samples), R its
+    number of rounds, and its `grid` has the steps.
 
-    smoothness, convexity: L and μ of every f_i; μ = −L asks for no convexity.
-    measure: what is bounded; `distance`: ‖x^R − x*‖² from ‖x⁰ − x*‖ = 1, of agents its mean;
-        `gradients`: the mean of ‖∇f(xʳ)‖² over rounds r < R, from f(x⁰) − f* = 1.
-    dissimilarity: ζ, the mean over clients of ‖∇f_i‖² is at most ζ², at x*, or of `gradients` at
-        x⁰; null: without a bound.
+    smoothness, convexity: L and μ of every f_i; μ = −L requires no convexity.
+    measure: what is bounded. `distance`: ‖x^R − x*‖² starting at ‖x⁰ − x*‖ = 1; for agents the mean
+        over them. `gradients`: the mean of ‖∇f(xʳ)‖² over rounds r < R, from f(x⁰) − f* = 1.
+    dissimilarity: ζ. The mean over clients of ‖∇f_i‖² is at most ζ², at x*, or with `gradients` at
+        x⁰; null sets no bound.
     dimension: d, in which compressors have their contraction.
-    longest: tosses of a coin in a round, at most; expectations are given that there are no more.
-    functions: on how many of the suite's quadratics of the class each point is run, by successive
-        seeds from the experiment's first.
+    longest: the most coin tosses of a round; expectations are conditional on no more tosses.
+    functions: the number of the suite's quadratics of the class on which each point is run, with
+        successive seeds from the experiment's first.
     """
 
     smoothness: PositiveFloat = 1.0
@@ -183,12 +186,12 @@ class WorstCases(Model):
 class Studies(Model):
     """The keys by which an experiment asks for studies.
 
-    budgets: tabulate what runs spend of privacy, which needs no training.
-    privacy_audit: attack what runs claim of privacy, on a tiny problem.
+    budgets: tabulate the privacy that runs spend, which needs no training.
+    privacy_audit: attack the privacy that runs claim, on a tiny problem.
     audit: tabulate what parties learn from each other's messages.
     validation: compare the simulated network with parties that are processes.
-    theory: tabulate and draw theorems beside the runs of linear models and scorers, or of agents
-        on functions whose constants are known.
+    theory: tabulate and draw theorems beside runs of linear models and scorers, or of agents on
+        functions with known constants.
     landscape: draw the loss surface of a network with two parameters.
     worst_cases: certify runs over all functions of a class, which needs no training.
     """

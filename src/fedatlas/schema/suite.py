@@ -1,7 +1,7 @@
-"""The suite: problems and methods, declared once, from which ordinary experiments follow.
+"""The suite: problems and methods that are declared once and make ordinary experiments.
 
 `config/suite.yaml` and a project's `suite.yaml` declare them. A problem `quad` becomes the
-experiment `suite-quad`, whose seeds are its instances and whose runs are the methods it takes.
+experiment `suite-quad`. Its seeds are the problem's instances, its runs the methods it takes.
 """
 
 import re
@@ -21,17 +21,17 @@ _DIGITS = 4  # of values in units of L or 1/L, which points of grids are named a
 
 
 class SuiteMethod(Model):
-    """A method and its space of tries: what it is given, the same on every problem.
+    """A method and its tries, which are the same on every problem.
 
-    Values may be in units of the problem's smoothness, "0.5/L" or "0.1*L", and numbers that the
-    problem states, such as "$batch".
+    Values may be in units of the problem's smoothness, "0.5/L" or "0.1*L", or numbers that the
+    problem declares, such as "$batch".
 
-    algorithm: a file of `fedatlas.algorithms`; the method's name by default.
-    title: in figures; the method's own by default.
-    hyper_parameters: what all tries share.
-    grid: the tries, as of a run; without one there is a single try, which tunes nothing.
-    rounds_factor: how many times the problem's rounds it takes: a round is each method's own, and
-        those of asynchronous methods are answers of single clients.
+    algorithm: a file of `fedatlas.algorithms`; by default the method's name.
+    title: its name in figures; by default the method's title.
+    hyper_parameters: values that all tries share.
+    grid: the tries, like a run's grid; without it there is a single try, and no tuning.
+    rounds_factor: how many times the problem's rounds the method runs. What a round is depends on
+        the method; for asynchronous methods it is the answer of a single client.
     trackers: whether it tracks gradients, on the graph of the states.
     """
 
@@ -54,17 +54,17 @@ class SuiteMethod(Model):
 class SuiteProblem(Model):
     """A problem: data, who holds them, an objective, and numbers that methods need.
 
-    title: in figures and tables.
-    groups: what it asks of methods, such as `many_clients` or `few_bits`.
+    title: its name in figures and tables.
+    groups: features of the problem that challenge methods, such as `many_clients` or `few_bits`.
     takes: tables of methods that run on it.
-    dataset, split, partition, network, graphs, objective, rounds, record_every: as of an
+    dataset, split, partition, network, graphs, objective, rounds, record_every: as in an
         experiment.
-    measurement: what falls to targets, and by which tries are chosen.
-    smoothness: L, in which steps are measured; of networks a number that stands for it.
-    constants: further ones that are known, for readers, such as `convexity`, μ.
-    values: numbers that methods' hyper-parameters name, beside the suite's own; `rounds` is one.
-    targets: shares of the measurement at the start; the suite's by default.
-    point_seconds: about how long a try trains on one core, with all its instances.
+    measurement: what must reach the targets, and what chooses among tries.
+    smoothness: L, the unit of steps; for networks a number in its place.
+    constants: further known constants, for readers, such as `convexity`, μ.
+    values: numbers that methods' hyper-parameters name, beside the suite's; `rounds` is one.
+    targets: shares of the measurement at the start; by default the suite's.
+    point_seconds: about how many seconds a try with all its instances trains on one core.
     """
 
     title: str
@@ -89,11 +89,11 @@ class SuiteProblem(Model):
 class Suite(Model):
     """All problems and methods.
 
-    instances: of every problem, seeds that are judged. tuning_instances: those on which tries are
+    instances: seeds of every problem that are judged. tuning_instances: seeds on which tries are
         compared.
     targets: shares of the measurement at the start, such as 0.01.
-    values: numbers that methods' hyper-parameters name; a problem may state others.
-    smoke: the problems on which continuous integration tries methods.
+    values: numbers that methods' hyper-parameters name; a problem may declare others.
+    smoke: the problems on which continuous integration tests methods.
     methods: tables of methods by name; a method is in one table.
     problems: by name.
     """

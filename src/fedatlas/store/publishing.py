@@ -312,7 +312,7 @@ def _write_verdicts(
             _with_studies(one, folder, None)
     verdicts = [verdict for one in kept for verdict in one.verdicts]
     write_text(folder / VERDICTS, verdicts_to_csv(verdicts))
-    return verdict_summary(joined(verdicts), "sentences")
+    return verdict_summary(joined(verdicts))
 
 
 def _with_studies(kept: Kept, folder: Path, detail: Detail | None) -> Kept:
