@@ -304,4 +304,4 @@ def test_what_a_constant_has_is_published_and_held_against_runs_again(tmp_path, 
     Path("out/studies/demo-small/constants.csv").unlink()
     write_sums(Path("out"))
     told = command("verify", "out", status=1)
-    assert "demo-small/converges: what constant predictors have is not there; outcome: " in told
+    assert "demo-small/converges: the record of constant predictors is not there; outcome: " in told

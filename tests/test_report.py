@@ -290,7 +290,7 @@ def test_ours_are_means_and_deviations_of_the_chosen_points_seeds(case):
     add_table(case, ends)
     kept = ends["fmgda", 0.3]
     mean, deviation = statistics.mean(kept), statistics.stdev(kept)
-    rows = case.page("fmgda-small").rows("FMGDA", "Published numbers beside ours")
+    rows = case.page("fmgda-small").rows("FMGDA", "Published numbers beside those found here")
     ours = f"{mean:.4f} ± {deviation:.4f} (4 seeds)"
     assert rows[0][1:] == ["fmgda", "test_auroc", "0.94 of 1 trial", ours, "undecided"]
     # The figure's other number has no claim.
@@ -305,7 +305,7 @@ def test_of_lost_seeds_the_others_count_and_are_counted(case):
     add_table(case, ends)
     kept = [value for value in ends["fmgda", 0.3] if not math.isnan(value)]
     page = case.page("fmgda-small")
-    printed, _, other = page.rows("FMGDA", "Published numbers beside ours")
+    printed, _, other = page.rows("FMGDA", "Published numbers beside those found here")
     assert printed[4] == (
         f"{statistics.mean(kept):.3f} ± {statistics.stdev(kept):.3f} (3 of 4 seeds)"
     )
@@ -316,14 +316,14 @@ def test_of_lost_seeds_the_others_count_and_are_counted(case):
 
 def test_chosen_steps_are_told_by_seed(case):
     add_table(case, ENDS | {("fmgda", 0.3): [0.95, 0.95, 0.5, 0.95]})
-    rows = case.page("fmgda-small").rows("FMGDA", "Published numbers beside ours")
+    rows = case.page("fmgda-small").rows("FMGDA", "Published numbers beside those found here")
     assert rows[1][2:5] == ["primal_step_size", "0.3", "0.3; by seed 0.3, 0.3, 0.1, 0.3"]
 
 
 def test_when_everything_diverged_there_is_a_page_that_says_so(case):
     add_table(case, {key: [math.nan] * 4 for key in ENDS})
     page = case.page("fmgda-small")
-    printed, step, _ = page.rows("FMGDA", "Published numbers beside ours")
+    printed, step, _ = page.rows("FMGDA", "Published numbers beside those found here")
     assert printed[4] == "none (0 of 4 seeds)"
     assert step[4] == "0.3; by seed none, none, none, none"
     (row,) = page.rows("FMGDA", "What was run")
@@ -388,7 +388,8 @@ def add_budgets(case: Case, deltas: Sequence[Sequence[float]], final: Sequence[f
 def test_numbers_about_budgets_are_read_from_budgets(case, final, told):
     add_budgets(case, [[0, 0.5, 1, 1, 1], [0.1, 0.2, 0.3, 0.4, 0.5]], final)
     page = case.page("dpgt-budgets")
-    assert [row[1:5] for row in page.rows("DP-GT", "Published numbers beside ours")] == [
+    rows = page.rows("DP-GT", "Published numbers beside those found here")
+    assert [row[1:5] for row in rows] == [
         ["ternary", "iterations to δ = 1", "4 ± 1", "3 (way 0), never (way 1)"],
         ["ternary", "K from which ε falls", "2", told],
     ]
@@ -442,7 +443,7 @@ def test_every_claim_and_every_verdict_of_every_experiment_stands_there_once(
     every = [*first, *second]
     part = page.section("FedPAGE", "Claims and verdicts")
     if not every:
-        assert inlines(part) == ["None of these experiments states a claim."]
+        assert inlines(part) == ["None of these experiments declares a claim."]
         return
     rows = [row for row in cells(part) if row[0] not in ("claim", "sentence")]
     said = [each for each in every if not each.case]
@@ -622,7 +623,7 @@ claims: []
     shutil.copy2(own / "selection.json", case.results / "experiments" / "fmgda-shows")
     shutil.copy2(own / "traces.nc", case.results / "experiments" / "fmgda-shows")
     page = case.page("fmgda-shows")
-    (row,) = page.rows("FMGDA", "Published numbers beside ours")
+    (row,) = page.rows("FMGDA", "Published numbers beside those found here")
     assert row[4].endswith("(4 seeds)") and row[5] == "not judged"
     assert "Runs (runs of fmgda-small): FMGDA (2 points)." in page.told("FMGDA", "What was run")
 
@@ -630,7 +631,7 @@ claims: []
 def test_damaged_results_are_refused_by_name(case):
     add_table(case)
     folder = case.results / "experiments" / "fmgda-small"
-    for name, match in (("selection.json", "holds no selection"), ("table.csv", "holds no table")):
+    for name, match in (("selection.json", "is not a selection"), ("table.csv", "is not a table")):
         kept = (folder / name).read_bytes()
         (folder / name).write_text("[]", encoding="utf-8")
         with pytest.raises(FedatlasError, match=rf"{name}: {match}"):

@@ -142,7 +142,7 @@ def test_claims_of_an_experiment_stand_with_their_effects_the_worst_first(result
     ]  # fmt: skip
     assert [told for told in outcomes if told.endswith("fragile")]
     assert "0.331 times (0.302 to 0.363)" in " ".join(cell[2].strip() for cell in cells)
-    assert text.count("ours: ") == 1
+    assert text.count("our question: ") == 1
 
 
 def test_many_claims_are_counted(results):
@@ -163,7 +163,7 @@ def test_groups_stand_apart(results):
 def test_the_summary_page_is_named_and_marked_where_verdicts_are_newer(results):
     judged(results, "demo-one", "reproduced")
     write(results / "summary.md", age=5)
-    holds = "what was run, published numbers beside ours, verdicts, errata"
+    holds = "what was run, published numbers beside those found here, verdicts, errata"
     assert places(summary(results)) == {"summary.md": holds}
     judged(results, "demo-two", "reproduced", age=1)
     assert places(summary(results)) == {"summary.md": f"{holds}  (older than the verdicts)"}
@@ -200,7 +200,7 @@ def test_pages_are_named_with_what_they_hold(results):
         ("claims.html", "verdicts of demo-a, fedpage-fig0, fedpage-fig1"),
         ("claims/demo.html", "verdicts of demo-a"),
         ("claims/fedpage.html", "verdicts of 5 experiments"),
-        ("report.zip", "report, offline"),
+        ("report.zip", "figures, tables and claims, to read offline"),
     ]
 
 
@@ -213,7 +213,7 @@ def test_pages_and_a_report_older_than_their_verdicts_are_marked(results):
     assert places(summary(results)) == {
         "claims.html": "verdicts of demo-a",  # which holds nothing of demo-b
         "claims/demo.html": "verdicts of demo-a, demo-b  (older than the verdicts)",
-        "report.zip": "report, offline  (older than the verdicts)",
+        "report.zip": "figures, tables and claims, to read offline  (older than the verdicts)",
     }
 
 
@@ -259,7 +259,7 @@ def test_long_lines_are_not_wrapped_and_brackets_are_no_markup(tmp_path):
 
 
 def test_an_empty_folder_is_said_to_be_so(results):
-    expected = [f"{results}: nothing yet"]
+    expected = [f"{results}: has no results yet"]
     assert summary(results) == expected
     write(results / "raw" / "file")
     assert summary(results) == expected
@@ -292,26 +292,26 @@ def test_what_would_decide_stands_by_its_seeds(results):
     text = power(results, *rows)
     assert text.splitlines() == [
         "demo-one/long",
-        "    0.794 times (0.501 to 1.26) by 6 seeds; 34 needed",
+        "    0.794 times (0.501 to 1.26) with 6 seeds; 34 needed",
         "demo-one/cases, step [1]",
-        "    0.794 times (0.501 to 1.26) by 6 seeds; 34 needed",
+        "    0.794 times (0.501 to 1.26) with 6 seeds; 34 needed",
         "demo-one/many",
-        "    0.977 times (0.794 to 1.26) by 6 seeds; more than 200 needed",
+        "    0.977 times (0.794 to 1.26) with 6 seeds; more than 200 needed",
         "demo-one/one-seed",
-        "    0.794 times (0.302 to 0.363) by 1 seed; unknown needed",
+        "    0.794 times (0.302 to 0.363) with 1 seed; unknown needed",
         "demo-one/words",
-        "    without an effect of its own",
+        "    no effect of its own",
     ]
 
 
 @pytest.mark.parametrize(
     ("estimate", "expected"),
     [
-        (0.0, "no difference (no interval) by 2 seeds; 6 needed"),
-        (0.1, "0.794 times (no interval) by 2 seeds; 6 needed"),
+        (0.0, "no difference (no interval) with 2 seeds; 6 needed"),
+        (0.1, "0.794 times (no interval) with 2 seeds; 6 needed"),
         (
             math.inf,
-            "by 2 seeds a run has no value: mend that first, more seeds will not",
+            "with 2 seeds a run has no value: fix that first, as more seeds will not help",
         ),
     ],
 )
@@ -322,7 +322,7 @@ def test_few_seeds_have_no_interval(results, estimate, expected):
 
 
 def test_nothing_undecided_is_said_so(results):
-    assert power(results).endswith("nothing is judged yet\n")
+    assert power(results).endswith("no claim has been judged yet\n")
     text = power(results, verdict("demo-one/a"), verdict("demo-one/a", "undecided", "case"))
     assert "demo-one/a, case" in text
     assert power(results, verdict("demo-one/a")) == "Nothing is undecided in 1 judged experiment.\n"

@@ -1,4 +1,4 @@
-"""Numbers of the summary: published numbers beside new ones, and costs to a target."""
+"""Numbers of the summary: published numbers beside those found here, and costs to a target."""
 
 import math
 import warnings

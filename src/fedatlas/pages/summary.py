@@ -1,4 +1,4 @@
-"""results/summary.md: what was run, published numbers beside new ones, and every verdict."""
+"""results/summary.md: what was run, published numbers beside those found here, every verdict."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,8 +49,9 @@ one of each run.
 """
 _NUMBERS = """
 The ± of a published number is the spread that the paper prints; for a number of iterations it is
-the tolerance that was declared beforehand. The ± of our number is the standard deviation over
-seeds. Our number is the last record of the run's tuned configuration, unless a row says otherwise.
+the tolerance that was declared beforehand. The ± of a number found here is the standard deviation
+over seeds. It is taken at the last record of the run's tuned configuration, unless a row says
+otherwise.
 """
 _ERRATA = "Errors and contradictions of the paper that affect these experiments."
 
@@ -67,7 +68,7 @@ class _Outcome(NamedTuple):
 def write_summary(
     experiments: list[str], added_seeds: dict[str, int], results: Path, output: Path
 ) -> None:
-    """Write what was run, published numbers beside new ones, verdicts and errata, as Markdown."""
+    """Write what was run, published numbers and those found here, verdicts and errata."""
     folders = shipped_configuration(), *projects()
     plan = build_plan(*folders, names=experiments, added_seeds=added_seeds)
     write_report(read_scope(plan, experiments), results, output)
@@ -260,12 +261,12 @@ def _published(outcomes: Sequence[_Outcome]) -> Iterator[str]:
         for outcome in outcomes
         for number in outcome.numbers
     ]
-    yield "### Published numbers beside ours"
+    yield "### Published numbers beside those found here"
     if not rows:
         yield "No experiment here is compared with a number that the paper prints."
         return
     yield paragraph(_NUMBERS)
-    yield table(("experiment", "run", "quantity", "published", "ours", "verdict"), rows)
+    yield table(("experiment", "run", "quantity", "published", "found here", "verdict"), rows)
 
 
 def _verdict_on(number: PublishedNumber, outcome: _Outcome) -> str:

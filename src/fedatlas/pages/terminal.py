@@ -152,7 +152,7 @@ def _pages(results: Path, judged: Mapping[str, Path]) -> dict[str, str]:
             pages[str(page)] = f"verdicts of {of or 'none'}{old}"
     wholes = {
         "explorer.html": "all curves and verdicts, to explore offline",
-        "summary.md": "what was run, published numbers beside new ones, verdicts, errata",
+        "summary.md": "what was run, published numbers beside those found here, verdicts, errata",
         "report.zip": "figures, tables and claims, to read offline",
     }
     for name, holds in wholes.items():

@@ -184,7 +184,7 @@ def _missing(claim: Claim, results: Results) -> Iterator[str]:
         of = f"{sum(there[run] for run in lacking)} of {sum(tried[run] for run in lacking)}"
         yield f"{of} configurations are there"
     if results.constants is None and not OF_PREDICTORS.isdisjoint(claim.test.measured):
-        yield "what constant predictors have is not there"
+        yield "the record of constant predictors is not there"
     if any(is_thinned(trace) for run in runs for trace in results.traces[run].values()):
         yield "records are thinned"
 
