@@ -1,4 +1,4 @@
-"""Bounds of theorems on runs: the table that a theory study writes, and what is bounded."""
+"""Theorems' bounds for runs: the table that a theory study writes, and the bounded quantities."""
 
 from dataclasses import dataclass, fields
 from pathlib import Path

@@ -13,10 +13,10 @@ _STEPS = ("step", "local_step")
 
 
 def covered(claim: Claim, results: Results) -> Iterator[CaseOutcome]:
-    """Outcomes of a claim's cases: "not covered" where a run lies outside its theorem's conditions.
+    """Outcomes of a claim's cases: "not covered" where a run misses its theorem's conditions.
 
-    That holds of what would be reproduced and of what would be contradicted alike. The evidence
-    says which condition fails, and by how much.
+    This replaces any other outcome, reproduced or contradicted. The evidence says which condition
+    fails, and by how much.
     """
     outside = "" if claim.covered_by is None else _outside(claim.covered_by, claim, results)
     for case in claim.test.judge(results):
@@ -32,8 +32,8 @@ def covered(claim: Claim, results: Results) -> Iterator[CaseOutcome]:
 def _outside(theorem: str, claim: Claim, results: Results) -> str:
     """Say which of a claim's runs the theorem does not cover, and why; empty if it covers all.
 
-    A run is covered if every point that the claim looks at is, by one version of the theorem, or
-    by the one that is named.
+    A run is covered if every point that the claim looks at is covered, by any version of the
+    theorem, or by the named one.
     """
     rows = [
         row

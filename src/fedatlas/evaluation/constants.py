@@ -1,4 +1,4 @@
-"""The table of what the best constant predictor has of what runs measure."""
+"""The table of measurements of the best constant predictor."""
 
 from collections.abc import Iterable
 from pathlib import Path

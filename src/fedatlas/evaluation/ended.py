@@ -1,4 +1,4 @@
-"""What records cannot tell: those of runs that a target of their own ends, and those far apart."""
+"""Limits of records: runs that end at their own target, and records that are far apart."""
 
 from collections.abc import Callable, Sequence
 
@@ -28,7 +28,7 @@ def require_records(traces: Sequence[Trace], measurement: str, target: float) ->
 
 
 def why_no_record(trace: Trace, measurement: str, target: float) -> str:
-    """Why a run cannot tell when it reaches a level: it was ended before; empty if it can."""
+    """Why a run does not show when it reaches a level: it ended before; else empty."""
     ending = ended_at(trace)
     if ending is None or (
         measurement == ending.measurement

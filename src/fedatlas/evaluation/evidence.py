@@ -10,7 +10,7 @@ from fedatlas.evaluation.levels import value_at
 from fedatlas.schema.claims import OUTCOMES, Effect
 from fedatlas.schema.quantities import LARGER_IS_BETTER, axis
 
-#: A sign for each outcome, so that it is told without colour.
+#: A sign for each outcome, which can be read without colour.
 MARKS: dict[str, str] = {
     "reproduced": "✓",
     "smaller than claimed": "<",
@@ -29,8 +29,8 @@ assert set(MARKS) == set(OUTCOMES)
 def format_effect(effect: Effect, what: str, smaller: str, larger: str) -> str:
     """An effect and its interval, in words.
 
-    what: of which there is less or more. smaller, larger: words for a positive and a negative
-    advantage of a difference, such as "higher" and "lower"; ratios are always told as ratios.
+    what: the quantity of which there is less or more. smaller, larger: words for a positive and a
+    negative advantage of a difference, such as "higher" and "lower". Ratios are given as ratios.
     """
     if effect.unit == "decades":
         ratio, bounds = format_ratios(effect)
@@ -45,8 +45,8 @@ def format_effect(effect: Effect, what: str, smaller: str, larger: str) -> str:
 def format_ratios(effect: Effect) -> tuple[str, str]:
     """An effect in decades as a ratio, "1.02 times", and its interval, "(1.01 to 1.03)".
 
-    Three digits, and more where the interval would be told as one number although it is wider, or
-    what is not 1 as 1: "1 times (1 to 1)" says nothing.
+    Three digits, or more where both ends of the interval would round to one number, or a ratio
+    other than 1 would round to 1: "1 times (1 to 1)" says nothing.
     """
     low, middle, high = (-effect.high, -effect.estimate, -effect.low)
     if np.isinf(middle):
@@ -70,7 +70,7 @@ def format_ratios(effect: Effect) -> tuple[str, str]:
 
 
 def format_difference(effect: Effect, positive: str, negative: str) -> str:
-    """An effect that is a difference, by its size and a word for its direction."""
+    """An effect that is a difference: its size, and a word for its direction."""
     sign, word = (1, positive) if effect.estimate >= 0 else (-1, negative)
     low, high = sorted([sign * effect.low, sign * effect.high])
     if np.isinf(effect.estimate):
@@ -82,12 +82,12 @@ def format_difference(effect: Effect, positive: str, negative: str) -> str:
 
 
 def _without(effect: Effect) -> str:
-    """Which of two has no value, where an estimate is infinite."""
+    """Which of two compared runs has no value, if an estimate is infinite."""
     side = "second" if effect.estimate > 0 else "first"
     return f"the {side}" if effect.low == effect.high else f"the {side}'s typical seed"
 
 
-#: Ratios that have a name, told where the estimate is as near as `_NAMED_WITHIN`.
+#: Ratios that have a name, used where the estimate is as near as `_NAMED_WITHIN`.
 _NAMED = {
     "three quarters of": 3 / 4,
     "two thirds of": 2 / 3,
@@ -99,7 +99,7 @@ _NAMED = {
     "twice": 2.0,
 }
 _NAMED_WITHIN = 0.03
-# Digits of a ratio at most, and decades that rounding may add or take away.
+# The most digits of a ratio, and the decades by which rounding may change it.
 _MOST_DIGITS = 12
 _ROUNDING = 1e-12
 
@@ -125,7 +125,7 @@ def counts(effect: Effect) -> str:
 
 
 def format_repeats(effect: Effect) -> str:
-    """Which seeds are no observations, and whether some were added after a verdict; else empty."""
+    """How many seeds repeat others, and whether seeds were added after a verdict; or empty."""
     if effect.repeats and effect.seeds == 1:
         return f"; all {effect.repeats + 1} seeds coincide: one observation"
     told = f"; {effect.repeats} seeds repeat others and are not counted" if effect.repeats else ""
@@ -133,7 +133,7 @@ def format_repeats(effect: Effect) -> str:
 
 
 def mean_of(name: str, values: np.ndarray, shown: Callable[[float], str] = "{:.4g}".format) -> str:
-    """The mean of the finite values, and over how many seeds if not over all or over one only."""
+    """The mean of the finite values, and the number of seeds unless it is all of several."""
     found = values[np.isfinite(values)]
     if not len(found):
         return f"{name} none (0 of {len(values)} seeds)"
@@ -172,7 +172,7 @@ def target_name(measurement: str, level: float) -> str:
     """A level to be reached, in units of the measurement."""
     if measurement not in LARGER_IS_BETTER:
         return f"{measurement} ≤ {number(level)}"
-    # Three digits of the distance to 1, or 0.99996 were 1.
+    # Three digits of the distance to 1, as otherwise 0.99996 would become 1.
     decimals = 2 - math.floor(level)
     return f"{measurement} ≥ {round(value_at(measurement, level), decimals):.15g}"
 
@@ -201,7 +201,7 @@ def format_outcomes(counts: Mapping[str, int]) -> str:
 def in_short(effect: Effect) -> str:
     """The estimate and its interval: "0.33 times (0.3 to 0.36)", "0.012 ahead (0.008 to 0.02)".
 
-    Where nothing is the smallest effect, it is how far ours lies from a published number.
+    Without a smallest effect, it is the distance of our number from a published one.
     """
     if math.isnan(effect.estimate):
         return UNKNOWN
@@ -223,5 +223,5 @@ def format_needed(effect: Effect) -> str:
     """Seeds in all that would decide an undecided verdict with this effect, in words."""
     if effect.needed is not None:
         return str(effect.needed)
-    # One seed has no spread; a p-value is that of a decided case, by which a claim is told.
+    # One seed has no spread. An effect with a p is that of a decided case of the claim.
     return UNKNOWN if effect.seeds < 2 or effect.p is not None else f"more than {MOST_SEEDS}"

@@ -1,7 +1,7 @@
-"""Horizons: how a claim comes out along a row of budgets, or of targets.
+"""Horizons: the outcomes of a claim along a row of budgets or targets.
 
-A verdict holds for one budget or one target. The strip of its outcomes shows where it changes, and
-to what; that a verdict is fragile is read off it.
+A verdict holds for one budget or one target. The strip of outcomes shows where the outcome changes,
+and to what. A verdict is fragile if it changes near the declared budget or target.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -13,7 +13,7 @@ from fedatlas.evaluation.comparison import together
 from fedatlas.evaluation.results import tested
 from fedatlas.schema.claims import SILENT, CaseOutcome, Outcome, Quantifier, Strip
 
-#: Outcomes that say how a rate stands to what is claimed.
+#: Outcomes that compare a rate with the claimed one.
 DECISIVE: tuple[Outcome, ...] = (
     "reproduced",
     "smaller than claimed",
@@ -25,8 +25,8 @@ DECISIVE: tuple[Outcome, ...] = (
 class Row(NamedTuple):
     """The scales of a budget or a target at which claims are judged.
 
-    scales: from a small budget, or an easy target, on; 1 is what the claim declares. near: from
-    which to which scale another outcome makes a verdict fragile.
+    scales: the smallest budget, or the easiest target, first; 1 is what the claim declares. near:
+    the range of scales in which another outcome makes a verdict fragile.
     """
 
     of: Literal["budget", "target"]
@@ -37,15 +37,15 @@ class Row(NamedTuple):
 #: Shares of a budget, each 1/√2 of the next, and multiples of a target, each a third of the last.
 BUDGETS = Row("budget", tuple(2.0 ** (-k / 2) for k in range(9, -1, -1)), (0.5, 1.0))
 TARGETS = Row("target", tuple(3.0**k for k in range(5, -5, -1)), (1 / 3, 3.0))
-#: Of claims about small targets, which larger ones do not turn.
+#: The row for claims about small targets; larger targets do not make them fragile.
 LIMIT = TARGETS._replace(near=(1 / 3, 1.0))
 
 
 def along(judge: Callable[[float], Iterable[CaseOutcome]], row: Row | None) -> list[CaseOutcome]:
     """The cases at scale 1, each with its strip along the row, if there is one.
 
-    judge: from a scale of the budget or of the target. Where these data cannot speak there is one
-    case for all.
+    judge: makes cases from a scale of the budget or of the target. If the claim is not testable,
+    there is one case for all.
     """
     cases = tested(partial(judge, 1.0))
     if row is None:
@@ -75,9 +75,10 @@ def _fragile(outcome: Outcome, strip: Strip, near: tuple[float, float]) -> str:
 
 
 def in_the_limit(case: CaseOutcome) -> CaseOutcome:
-    """A case of a claim about a limit: not testable where the next scale turns a decided outcome.
+    """A case of a claim about a limit: not testable if the next scale changes a decided outcome.
 
-    That is the next smaller budget, by which it had not settled, or the next harder target.
+    The next scale is the next smaller budget or the next harder target. A change means that the
+    rate had not settled.
     """
     if case.horizon is None or case.outcome not in DECISIVE:
         return case
@@ -91,10 +92,11 @@ def in_the_limit(case: CaseOutcome) -> CaseOutcome:
 
 
 def of_any_budget(case: CaseOutcome, least: float) -> CaseOutcome:
-    """A case of a claim that names no budget: not testable where ours decides it.
+    """A case of a claim that names no budget: not testable if its outcome depends on our budget.
 
-    Half of the budget or more gives another decisive outcome, or the case speaks against the claim
-    while its effect surely rises, by `least` or more from half of the budget on.
+    It depends on the budget if half of the budget or more gives another decisive outcome. It also
+    does if the case is against the claim while its effect surely rises, by `least` or more from
+    half of the budget on.
     """
     if case.horizon is None or case.effect is None or case.outcome not in DECISIVE:
         return case

@@ -1,7 +1,7 @@
-"""Runs beside the best constant predictor: what is no better than that has learnt nothing.
+"""Runs beside the best constant predictor: a run that is no better has learnt nothing.
 
-What it has of each measurement a study computes (`fedatlas.studies.constants`). Where that is not
-known nothing is held against it.
+The study `fedatlas.studies.constants` computes the predictor's measurements. Where one is not
+known, no run is compared with it.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ def constant_losses(results: Results, trace: Trace, measurement: str) -> np.ndar
 
 
 def told_constant(results: Results, trace: Trace, measurement: str) -> str:
-    """What evidence says of the best constant predictor; empty where it is not known."""
+    """Words about the best constant predictor for evidence; empty where it is not known."""
     constant = results.constant(trace, measurement)
     return "" if constant is None else f"; best constant predictor {constant.mean():.4g}"
 

@@ -1,12 +1,12 @@
-"""What runs spent, and the levels that they reached, by seed: at equal cost, and at what cost.
+"""Costs and levels of runs, by seed: levels at equal cost, and costs to a level.
 
 A level is the decimal logarithm of a measurement's distance to its best value, 0 or 1; smaller is
 better. A diverged seed has level +inf. Between records curves are straight lines; nothing is
 extrapolated: a cost beyond a seed's last record has no level.
 
-Some measurements hide that a run left: the gradient of the robust loss is small far away. So a
-record whose objective stands above its start is no better than the start, and a seed that stands
-there at the end of what is judged is lost.
+Some measurements hide that a run went astray: the gradient of the robust loss is small far away.
+So a record whose objective lies above that of the start counts as no better than the start. A seed
+that is there at the end of the judged budget is lost.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""How methods compare over many problems and targets, in one currency at a time.
+"""Compare methods over many problems and targets, one cost at a time.
 
 A pair is a problem with a target. A problem has instances: the same problem under several seeds.
 docs/profiles.md has the formulas. They are from Dolan and Moré (2002) for performance profiles,
@@ -18,11 +18,11 @@ from fedatlas.evaluation.comparison import CONFIDENCE
 from fedatlas.evaluation.levels import Trace, cost_axis, cost_to_reach, log_target
 from fedatlas.evaluation.tuning import chances
 
-#: Who spends so many times as much as the best counts as one who never arrives.
+#: A method that spends this many times as much as the best counts as never arriving.
 MOST = 4.0
-#: Areas that are closer are never told apart: costs are read off between records.
+#: Areas that differ by less are never distinguished: costs are read between records.
 LEAST = 0.01
-#: As of seeds in verdicts: fewer make no 95 % by signs, however alike they are.
+#: As for seeds in verdicts: by a sign test fewer cannot make 95 %, however alike they are.
 FEWEST_PROBLEMS = 6
 DRAWS = 1000
 
@@ -180,7 +180,7 @@ def mean_ranks(spent: np.ndarray) -> np.ndarray:
 
 
 class NothingReachedError(FedatlasError):
-    """No method reaches any target."""
+    """Raised if no method reaches any target."""
 
 
 @dataclass(frozen=True)

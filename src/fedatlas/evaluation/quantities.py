@@ -1,7 +1,7 @@
-"""Quantities of runs, the words that say how they are compared, and the tests that compare them.
+"""Quantities of runs, words for claimed relations, and the tests that compare runs.
 
-Runs are compared at a cost that all spent. An ε at δ = 0 holds at every δ; of others the δ must be
-equal, seed by seed: none says what another is worth.
+Runs are compared at a cost that all spent. An ε at δ = 0 holds at every δ. Other values of ε can be
+compared only at equal δ, seed by seed.
 """
 
 from abc import ABC, abstractmethod

@@ -1,7 +1,7 @@
-"""Budgets that runs were judged at before: who raises one after a verdict stops as it suits.
+"""Budgets at which runs were judged before, since raising a budget after a verdict is a choice.
 
-An experiment's folder keeps them beside its verdicts, in a file that no step lists, so that it is
-there when verdicts are made again.
+An experiment's folder keeps them beside its verdicts, in a file that no step lists, so that the
+file remains when verdicts are made again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The results of an experiment, by which claims are judged."""
+"""The results of an experiment that its claims are judged by."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ T = TypeVar("T")
 
 
 class NotTestableError(Exception):
-    """These data cannot speak about a claim; the message is the evidence."""
+    """These runs cannot test a claim; the message is the evidence."""
 
 
 def tested(judge: Callable[[], Iterable[CaseOutcome]]) -> list[CaseOutcome]:
-    """Cases that are found; one, which says why, where these data cannot speak."""
+    """The cases that `judge` finds, or one case that says why the claim is not testable."""
     try:
         return list(judge())
     except NotTestableError as why:
@@ -41,8 +41,8 @@ class Results:
     """Traces, the chosen point of each run, and studies if there are any.
 
     selected_by: the measurement whose levels choose points. seeds_added: whether seeds were added
-    after verdicts were seen, so that every interval must hold whenever one stops. constants: what
-    the best constant predictor has.
+    after verdicts were seen, so that every interval must hold at whatever number one stops.
+    constants: measurements of the best constant predictor.
     """
 
     traces: Traces

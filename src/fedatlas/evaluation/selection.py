@@ -1,4 +1,4 @@
-"""Choosing each run's grid point by the declared rule, with every candidate's score."""
+"""Choose each run's grid point by the declared rule, and record every candidate's score."""
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -190,7 +190,7 @@ def choices(record: dict[str, Any]) -> dict[str, Choice]:
 
 
 def seen_test_rows(measurement: str) -> str:
-    """Say that a choice by this measurement looked at test rows; empty if it did not."""
+    """Words if a choice by this measurement looked at test rows; else empty."""
     return f" by {measurement} on test rows" if measurement.startswith("test_") else ""
 
 

@@ -1,4 +1,4 @@
-"""Verdicts on claims joined by the papers' sentences that they test: what tallies count."""
+"""Join verdicts on tests by the papers' sentences, as counts of outcomes need."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -19,11 +19,11 @@ from fedatlas.schema.papers import Sentence, load_papers, load_sentences, read_s
 def by_sentence(
     verdicts: Sequence[Verdict], sentences: Mapping[str, Sentence], settings: Mapping[str, str]
 ) -> list[Verdict]:
-    """What tallies count: claims of one sentence in one setting joined, all their cases below.
+    """One verdict for each sentence and setting, followed by the cases of all claims that test it.
 
-    sentences: by id; claims of other ones, and questions of ours, stay as they are. settings:
-    as of `Coverage`. A claim that speaks of another share of its cases
-    than the sentence does is one case of it.
+    sentences: by id. Claims without one of these sentences, such as our own questions, stay as they
+    are. settings: those of `Coverage`. A claim that is about another share of its cases (all, most
+    or any) than the sentence becomes one case.
     """
     cases, joined = cases_of(verdicts), dict[str, list[Verdict]]()
     found: list[Verdict] = []
@@ -78,26 +78,26 @@ def _joined(sentence: Sentence, row: str, cases: Sequence[Verdict]) -> Verdict:
 
 
 class Claimed(NamedTuple):
-    """What papers claim, by id, and where experiments ran."""
+    """The papers' sentences by id, and the settings in which experiments ran."""
 
     sentences: Mapping[str, Sentence]
     settings: Mapping[str, str]
 
 
 def joined(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """What tallies count: a row for each sentence and setting, or question, and its cases."""
+    """A row for each sentence and setting, or question of our own, followed by its cases."""
     return by_sentence(verdicts, *claimed())
 
 
 def digest_of_claimed() -> str:
-    """A digest that changes when sentences, or where they were judged, are told otherwise."""
+    """A digest that changes with the sentences, or the settings in which they were judged."""
     sentences = {name: each.model_dump(mode="json") for name, each in claimed().sentences.items()}
     return text_digest(canonical_json([sentences, claimed().settings]))
 
 
 @cache
 def claimed() -> Claimed:
-    """What the configuration and projects say; read once."""
+    """The sentences and settings of the configuration and of projects, read once."""
     config = shipped_configuration()
     papers = load_papers(*files_named("papers.yaml", config, projects()))
     by_paper = load_sentences(*files_named("sentences.yaml", config, projects()), papers=papers)

@@ -1,4 +1,4 @@
-"""Tables and files of studies and verdicts: how they are written and read."""
+"""Write and read tables and files of studies and verdicts."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Tuning as a cost: how comparisons come out by the number of configurations that were tried.
+"""Tuning as a cost: outcomes of comparisons by the number of configurations tried.
 
-Whoever tries n of a grid's N configurations, drawn without replacement, keeps the best of them. The
-one of rank r, of which r − 1 are better, is kept with the chance C(N − r, n − 1) / C(N, n): the
-"expected validation performance" of Dodge et al. (2019, Show Your Work), for draws without
-replacement, so that all is exact and nothing is sampled. Ranks are those by which configurations
-are chosen; what is compared is what the claim measures.
+Suppose that n of a grid's N configurations are tried, drawn without replacement, and the best is
+kept. The one of rank r is kept with probability C(N − r, n − 1) / C(N, n). This is the "expected
+validation performance" of Dodge et al. (2019, Show Your Work), for draws without replacement, so
+that all is exact and nothing is sampled. Ranks follow the scores that choose configurations; the
+compared values are those that the claim measures.
 """
 
 import re

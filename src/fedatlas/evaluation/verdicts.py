@@ -1,7 +1,7 @@
-"""Judging claims, how verdicts are kept (claims.csv), and counts of them by outcome.
+"""Judge claims, keep verdicts (claims.csv), and count them by outcome.
 
-A family is what one correction for many tests is made for: the claims of one paper, or our own
-questions that are asked beside it.
+A family is a set of claims with one correction for many tests: the claims of one paper, or our own
+questions about it.
 """
 
 import logging
@@ -52,13 +52,13 @@ DECIDED: tuple[Outcome, ...] = ("reproduced", "contradicted")
 # Outcomes of claims that no test of a direction was made for.
 _NO_TESTS: tuple[Outcome, ...] = (*SILENT, "compatible", "incompatible")
 
-#: Names of questions, as tables head them.
+#: Names of questions in headings of tables.
 QUESTIONS = {"paper": "the paper's claims", "ours": "our own questions"}
 
 #: The group of experiments that belong to no paper or to several, such as those of a project.
 OF_NO_PAPER = "across papers"
 
-#: What the last columns of tallies mean, for readers.
+#: The last columns of tallies, explained for readers.
 CORRECTION = (
     "Each row counts claims of a paper, each once for every setting in which it was judged, or "
     "our own questions; cases are not counted. Among many tested claims, some come out by chance. "
@@ -96,10 +96,10 @@ class Verdict:
     """One row of claims.csv: a claim, or one of its cases.
 
     claim: experiment and id. case: empty for the claim as a whole. sentence: the id of the paper's
-    sentence that it tests, empty for a question of ours. effect: None where nothing
-    is compared over seeds. cases: of how many of its cases the claim speaks. horizon: outcomes
-    along budgets or targets, as `evaluation.horizon` writes them. tries: outcomes by how many
-    configurations were tried, as `evaluation.tuning` writes them.
+    sentence that it tests; empty for our own question. effect: None if nothing is compared over
+    seeds. cases: how many of its cases the claim is about. horizon: outcomes along budgets or
+    targets, as `evaluation.horizon` writes them. tries: outcomes by the number of configurations
+    tried, as `evaluation.tuning` writes them.
     """
 
     claim: str
@@ -126,7 +126,7 @@ class Verdict:
 _EFFECT = tuple(field.name for field in fields(Effect))
 _OWN = tuple(field.name for field in fields(Verdict) if field.name != "effect")
 _COLUMNS = (*_OWN, *_EFFECT)
-# Columns that files which were published earlier lack.
+# Columns that older published files do not have.
 _LATER = ("horizon", "tries", "seeds_added")
 
 
@@ -147,7 +147,7 @@ def judge_claims(
     tuned: dict[str, TunedRun] = {},  # noqa: B006
     tuning: list[Path] = [],  # noqa: B006
 ) -> None:
-    """Judge an experiment's claims; landscape to constants: studies that some are about.
+    """Judge an experiment's claims. landscape to constants: studies that some claims are about.
 
     tuned: runs that are tuned in another experiment. tuning: the selections of these experiments,
     beside their traces.
@@ -173,9 +173,10 @@ def results_of(
     studies: Mapping[str, Path],
     grids: Mapping[str, Grid],
 ) -> Results:
-    """What claims are judged by; selection: the record's file. studies: files, as in `STUDIES`.
+    """The results that claims are judged by.
 
-    grids: for what tuning costs, of which the outcome does not depend.
+    selection: the record's file. studies: files, as in `STUDIES`. grids: for the cost of tuning;
+    outcomes do not depend on them.
     """
     record = read_json(selection)
     rule = validated(Selection, record["rule"], str(selection))
@@ -224,7 +225,7 @@ def judge(
 
 
 def _with_whole(claim: Claim, cases: list[CaseOutcome]) -> list[CaseOutcome]:
-    """The outcome of the claim ahead of its cases; a case alone is the claim."""
+    """The outcome of the claim, followed by its cases; a single case is the claim itself."""
     if any(not case.case for case in cases):
         return cases
     if len(cases) == 1:
@@ -243,7 +244,7 @@ def _with_whole(claim: Claim, cases: list[CaseOutcome]) -> list[CaseOutcome]:
 
 
 def verdicts_to_csv(verdicts: Sequence[Verdict]) -> str:
-    """Verdicts as claims.csv; what a row does not have is empty."""
+    """Verdicts as claims.csv; missing values are empty."""
     rows = [
         {name: getattr(verdict, name) for name in _OWN}
         | (asdict(verdict.effect) if verdict.effect else dict.fromkeys(_EFFECT))
@@ -283,8 +284,9 @@ def cases_of(verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
 def under_test(verdicts: Sequence[Verdict]) -> list[tuple[Verdict, float]]:
     """Claims that rest on comparisons over seeds, with their one-sided p.
 
-    It is 1 where nothing is reproduced or contradicted: those tests were made, too. Published
-    numbers are no tests of a direction, and exact comparisons are no tests.
+    Claims that are neither reproduced nor contradicted have p = 1: they were tested, too.
+    Comparisons with published numbers do not test a direction, and exact comparisons are not tests;
+    both are left out.
     """
     cases, found = cases_of(verdicts), []
     for whole in whole_claims(verdicts):
@@ -305,7 +307,7 @@ def surviving(verdicts: Sequence[Verdict], significance: float = SIGNIFICANCE) -
 
 
 def whole_p(whole: Verdict, cases: Sequence[Verdict]) -> float:
-    """p of as many of a claim's cases as it takes (Benjamini and Heller 2008)."""
+    """p that as many cases hold as the claim needs (Benjamini and Heller 2008)."""
     spoken = [case for case in cases if case.outcome not in SILENT]
     if whole.outcome not in DECIDED or not spoken:
         return 1.0
@@ -337,7 +339,7 @@ def verdict_summary(verdicts: Sequence[Verdict]) -> str:
 
 
 def would_decide(verdict: Verdict) -> str:
-    """Describe what would decide an undecided verdict; empty where that is not known or needed."""
+    """How many seeds would decide an undecided verdict; empty if not known or not needed."""
     if verdict.outcome != "undecided" or verdict.effect is None:
         return ""
     seeds = format_needed(verdict.effect)
@@ -351,11 +353,11 @@ def would_decide(verdict: Verdict) -> str:
 class Tally:
     """A family's claims by outcome.
 
-    tested: those that rest on comparisons over seeds. decided: of them, reproduced or contradicted;
-    surviving: likewise after Holm's correction for all that were tested. possible: how many could
-    survive at most, if every seed spoke as clearly as can be. seeds: how many tests have, in
-    ascending order. smallest_p: of the test with the fewest seeds, if they agreed. enough: the
-    fewest seeds of every test with which all could survive; None where `MOST_SEEDS` are too few.
+    tested: claims that rest on comparisons over seeds. decided: tested ones that are reproduced or
+    contradicted. surviving: decided ones that remain after Holm's correction for all tested.
+    possible: how many could remain at most, if all seeds agreed. seeds: numbers of seeds of tests,
+    in ascending order. smallest_p: p of the test with the fewest seeds, if they agreed. enough: the
+    fewest seeds for every test with which all could remain; None if `MOST_SEEDS` are too few.
     """
 
     outcomes: Counter[str]
@@ -430,9 +432,9 @@ def family_name(paper: str, question: str) -> str:
 
 
 def tally_table(tallies: Mapping[str, Tally]) -> tuple[list[str], list[list[str]]]:
-    """Heads of columns without that of names, and a row for each name, which stands first.
+    """Heads of columns (without the first), and a row for each name, which is its first cell.
 
-    Outcomes that none of the tallies has are left out.
+    Outcomes that no tally has are left out.
     """
     occurring = [kind for kind in OUTCOMES if any(each.outcomes[kind] for each in tallies.values())]
     rows = []
@@ -445,7 +447,7 @@ def tally_table(tallies: Mapping[str, Tally]) -> tuple[list[str], list[list[str]
 
 
 def format_correction(tally: Tally) -> str:
-    """Describe what is left after Holm's correction, and could be; empty without tests."""
+    """How many claims remain after Holm's correction, and how many could; empty without tests."""
     if not tally.tested:
         return ""
     if not tally.decided:

@@ -12,7 +12,7 @@ tried_value  level at a value, chosen value      regret, printed, order values t
 study_value  what a study computes               as claimed             runs, attacks
 region       that of another test                as there               cells of a map
 
-Each class is a subclass of `fedatlas.schema.claims.ClaimTest`, whose `kinds` are the words that
-files use for it: which keys each has, and which it sets. Plans import these modules, so they load
+Each class is a subclass of `fedatlas.schema.claims.ClaimTest`. Its `kinds` are the names that
+files use for it, with the keys that each has or sets. Plans import these modules, so they load
 neither xarray nor scipy.
 """

@@ -1,4 +1,4 @@
-"""A quantity of two runs, compared."""
+"""Tests that compare a quantity of two runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -46,42 +46,44 @@ _RELATED = ("measurement", "cost", "for_each", *EFFECT_KEYS)
 
 
 class ComparisonTest(EffectTest):
-    """A quantity of `first` against that of `second`, by one of the words of `RELATIONS`.
+    """Compares a quantity of `first` with that of `second`, by one of the words of `RELATIONS`.
 
-    better_final: The measurement that `first` ends with is better: a larger accuracy, a smaller
-    error.
+    better_final: `first` ends with a better measurement: a larger accuracy or a smaller error.
 
-    equal_final: The measurements that two runs end with are closer than the smallest effect that
+    equal_final: The final measurements of two runs differ by less than the smallest effect that
     counts: a factor of levels, a difference of scores.
 
-    falls: A run converges: it ends better than it started, and than the best constant predictor, by
-    `smallest_effect` or more.
+    falls: A run converges: it ends better than it started, and better than the best constant
+    predictor, by `smallest_effect` or more.
 
     diverges: A run ends worse than it started, by `smallest_effect` or more, or is lost.
 
-    order: The measurement that two runs reach at equal cost.
+    order: Two runs are compared by the measurement that they reach at equal cost.
 
-    cost_to_target: The cost at which two runs reach a level of the measurement.
+    cost_to_target: Two runs are compared by the cost at which they reach a level of the
+    measurement.
 
-    spends: What two runs spend in as many rounds, which records do not blur.
+    spends: Two runs are compared by what they spend in equally many rounds. This does not depend on
+    how often they are recorded.
 
     monotone: Within one run, each larger step converges faster than the next smaller one. A point
     whose median ends above where it started has not converged and is left out.
 
-    monotone_to_target: The same, by the cost at which each reaches a level of the measurement.
+    monotone_to_target: Like `monotone`, by the cost at which each step reaches a level of the
+    measurement.
 
     first, second: runs; the claim is about the first. run: in place of two, one run that is
-    compared with itself. quantity: what is compared: the measurement at the end, or its level by a
-    cost, or the cost to a target, or that of all rounds. against: with what: another run, or the
-    run's own start, or its next smaller step. relation: how the first is claimed to stand to the
-    second. for_each: one case per step size that both runs have, or the tuned configurations only.
-    at: cost at which to compare; None: the largest that both reached. share: in place of `at`: a
-    share of the largest cost that both reached. window: share of that cost, at its end, over which
-    levels are means. target: in units of the measurement. stays: whether records after that cost
-    must be at the level, too. settled: for claims that name no budget, of whatever length it must
-    be: not testable where half of ours or more gives another decided outcome, or where the claim is
-    not reproduced and `first` surely gains, by a factor of 1.05 or more from half of the budget on,
-    or where a run is no better than a constant predictor.
+    compared with itself. quantity: what is compared: the final measurement, its level at a cost,
+    the cost to a target, or the cost of all rounds. against: what it is compared with: another run,
+    the run's own start, or its next smaller step. relation: the claimed relation of the first to
+    the second. for_each: one case per step size that both runs have, or the tuned configurations
+    only. at: cost at which to compare; None: the largest that both reached. share: in place of
+    `at`: a share of the largest cost that both reached. window: share of that cost, at its end,
+    over which levels are means. target: in units of the measurement. stays: whether all later
+    records must be at the level, too. settled: for claims that name no budget and must hold for any
+    long enough one. The claim is not testable in three cases: half of our budget or more gives
+    another decided outcome; the claim is not reproduced but `first` surely gains from half of the
+    budget on, by a factor of 1.05 or more; or a run is no better than a constant predictor.
     shown: of a run that converges what must be better than a constant predictor's, too.
     """
 

@@ -37,7 +37,7 @@ from fedatlas.schema.quantities import Cost, LargerIsBetter
 class OverGraph(Model):
     """A run over some graphs, and its rivals over these or their own.
 
-    run: that which is claimed to be best. among: its rivals.
+    run: the run that is claimed to be best. among: its rivals.
     """
 
     run: str
@@ -47,23 +47,23 @@ class OverGraph(Model):
 class HighestTest(EffectTest):
     """One run is better than each of its rivals.
 
-    highest: One run is better than each of its rivals: one case per rival, and all of them
-    together. Without a `cost` the measurements that runs end with are compared; with one, the means
-    along it, over the last `window` of the largest cost that all reached. With `each_record_from`
-    the run must lead at every record after that share of the rounds: its least lead is judged. That
-    any rival is better than the run is asked of every rival, which Holm's correction pays for. Only
-    trained runs are compared: one that is no better than the best constant predictor is not.
+    highest: One run is better than each of its rivals. There is one case per rival, and one for all
+    together. Without a `cost`, final measurements are compared. With one, means along it are
+    compared, over the last `window` of the largest cost that all reached. With `each_record_from`
+    the run must lead at every record after that share of the rounds; its smallest lead is judged.
+    Every rival is tested for being better than the run, so Holm's correction applies. Runs that are
+    no better than the best constant predictor are not compared.
 
-    highest_by_graph: As `highest`, once for each choice of graphs, where a paper does not say which
-    it has. One case for each choice, and one for each of its rivals. Evidence says how much noise
-    gathers in the mean of the agents' models, by graphs, steps and noise alone: what is otherwise
-    equal may differ by that.
+    highest_by_graph: Like `highest`, once for each choice of graphs, where a paper does not say
+    which it uses. There is one case for each choice, and one for each of its rivals. Evidence gives
+    the noise that accumulates in the mean of the agents' models; runs that are otherwise equal may
+    differ by it.
 
-    run: that which is claimed to be best. among: the rivals. graphs: name of the graphs → runs.
-    at_end: may be declared where no `cost` is: compare where runs end. cost: compare means along
-    this cost. window: share of that cost, at its end, over which they are means: a tenth unless
-    declared; 1: from where all begin. each_record_from: with `cost: round`: compare the record, of
-    those after this share of the rounds, at which the lead over a rival is least.
+    run: the run that is claimed to be best. among: the rivals. graphs: name of the graphs → runs.
+    at_end: may be declared without `cost`: compare final measurements. cost: compare means along
+    this cost. window: share of that cost, at its end, over which they are means; by default a
+    tenth; 1 begins where all begin. each_record_from: with `cost: round`: compare the record at
+    which the lead over a rival is smallest, among records after this share of the rounds.
     """
 
     kinds: ClassVar[Mapping[str, Kind]] = {

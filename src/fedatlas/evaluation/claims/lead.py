@@ -1,4 +1,4 @@
-"""Leads of one run over another, in two places."""
+"""Tests that compare the lead of one run over another in two places."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -28,23 +28,24 @@ from fedatlas.schema.quantities import Cost, Level
 
 
 class LeadTest(EffectTest):
-    """By how much more `first` is ahead of `second` in one place than in another.
+    """Compares how far `first` is ahead of `second` in two places.
 
     The statistic is the lead in the second place minus that in the first, seed by seed, in units of
     the measurement.
 
-    gap_widens: By how much more `first` is ahead of `second` under one cost than under another.
-    Both are compared after a declared time under each cost. The statistic is the lead under the
-    second of `costs` minus that under the first. A seed that one run lost is infinitely far behind
-    under either cost, and shows no widening.
+    gap_widens: `first` is further ahead of `second` under one cost than under another. Both runs
+    are compared after a declared time under each cost. The statistic is the lead under the second
+    of `costs` minus that under the first. A seed that one run lost is infinitely far behind under
+    either cost, and shows no widening.
 
-    lead_grows_with_step: By how much more `first` is ahead of `second` at a large step than at a
-    small one. Both are compared at equal cost, at the largest and the smallest effective step size
-    that both have. The statistic is the lead at the largest minus that at the smallest.
+    lead_grows_with_step: `first` is further ahead of `second` at a large step than at a small one.
+    Both runs are compared at equal cost, at the largest and the smallest effective step size that
+    both have. The statistic is the lead at the largest minus that at the smallest.
 
-    first, second: runs; the claim is about the first. costs: where the gap is narrow, and where it
-    is wide: [latency(10), latency(100)]. at: what of each cost to compare after; None: the largest
-    that both runs spent. window: share of that cost, at its end, over which levels are means.
+    first, second: runs; the claim is about the first. costs: the cost with the narrow gap, then the
+    one with the wide gap: [latency(10), latency(100)]. at: the amount of each cost after which to
+    compare; None: the largest that both runs spent. window: share of that cost, at its end, over
+    which levels are means.
     """
 
     kinds: ClassVar[Mapping[str, Kind]] = {

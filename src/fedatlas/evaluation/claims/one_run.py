@@ -1,4 +1,4 @@
-"""One run, against a printed number, the laws by which runs converge, or a theorem's bound."""
+"""Tests of one run: against a printed number, laws of convergence, or a theorem's bound."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -30,7 +30,7 @@ from fedatlas.evaluation.results import NotTestableError, Results, observations,
 from fedatlas.schema.claims import CaseOutcome, ClaimTest, Effect, Outcome, Strip
 from fedatlas.schema.quantities import Measurement
 
-#: Where spans end: below, sub-optimality nears the accuracy of the optimum.
+#: Spans end here: below, sub-optimality is close to the accuracy of the optimum.
 CONVERGED = 1e-9
 #: No rate that theory calls sublinear is faster than k^-2, that of accelerated gradients.
 STEEPEST_POWER = 2.0
@@ -43,19 +43,21 @@ _PERFECT = 1e-12  # decades: where fits are exact, rounding must not tell them a
 
 
 class PublishedMeasurementTest(ClaimTest):
-    """The mean over seeds of the measurement that a run ends with, against the printed number.
+    """Compares a run's final measurement, a mean over seeds, with the printed number.
 
-    Compatible where the printed number lies within the prediction interval of a mean like ours, by
-    the paper's spread and its number of trials as well as ours. Where the paper prints no spread,
-    ours stands for it; a number without ± is taken for one trial unless `trials` says otherwise.
-    Not testable where a seed was lost: a mean of the others is no mean of the run. A single seed is
-    undecided, unless the paper prints a spread. Where the paper does not say after which budget it
-    measured, the run is compared at shares of ours, too: a number that it passes on the way, or
-    still moves towards in the end, is not testable in place of incompatible.
+    The outcome is compatible if the printed number lies within the prediction interval for a mean
+    like that of our seeds. The interval uses spread and number of trials of both sides. Where the
+    paper prints no spread, that of our seeds takes its place; a number without ± counts as one
+    trial unless `trials` says otherwise. The claim is not testable if a seed was lost, since the
+    mean of the others is not the run's. A single seed is undecided, unless the paper prints a
+    spread. If the paper does not say after which budget it measured, the run is also compared at
+    shares of our budget. An incompatible number that the run passes on the way, or still moves
+    towards in the end, is then not testable.
 
-    run: that which the claim is about. value: in units of the measurement: 81.96 % is 0.8196.
-    spread: the paper's standard deviation over its trials. trials: of how many trials the value is
-    the mean. budget_stated: whether the paper says after how many epochs or rounds it measured.
+    run: the run that the claim is about. value: in units of the measurement: 81.96 % is 0.8196.
+    spread: the paper's standard deviation over its trials. trials: the number of trials of which
+    the value is the mean. budget_stated: whether the paper says after how many epochs or rounds it
+    measured.
     """
 
     kind: Literal["published_measurement"]
@@ -164,15 +166,16 @@ def prediction_interval(
 
 
 class BoundTest(ClaimTest):
-    """Whether what a theorem bounds stays below its bound at every record of a run that it covers.
+    """Tests whether a run that a theorem covers stays below its bound at every record.
 
-    Theorems bound expectations, for which the mean over seeds stands. Contradicted where that lies
-    above the bound and the typical seed surely does, too, at the record where the bound is the
-    smallest multiple of the mean; undecided where only the mean does. Otherwise not testable: a run
-    below its bound proves nothing of other runs. A case for each version of the theorem, as printed
-    or with the constants of its proof, that the experiment's theory study has.
+    Theorems bound expectations, and the mean over seeds takes their place. It is compared at the
+    record where the bound is the smallest multiple of the mean. The theorem is contradicted if both
+    the mean and surely the typical seed lie above the bound, and undecided if only the mean does.
+    Otherwise it is not testable: a run below its bound proves nothing about other runs. There is a
+    case for each version of the theorem in the experiment's theory study, as printed or with the
+    constants of its proof.
 
-    run: that which the theorem covers. theorem: as the study names it.
+    run: the run that the theorem covers. theorem: its name in the study.
     """
 
     kind: Literal["bound_holds"]
@@ -238,21 +241,22 @@ class BoundTest(ClaimTest):
 
 
 class ConvergenceOrderTest(EffectTest):
-    """Whether an exponential or a power law of update epochs fits a run's sub-optimality better.
+    """Tests whether an exponential or a power law of update epochs fits sub-optimality better.
 
     Linear convergence is an exponential, a + b t in decades. Sublinear convergence is a power law,
     a − p log10(t + c) with 0 ≤ p ≤ 2 and the offset c > 0 that fits best: rates of theory hold from
     an unknown iteration on, and log10(0) has no value. The span reaches from the start to the end,
-    or to the last record before `CONVERGED`. Both are fitted by least squares to log10 of the
+    or to the last record before `CONVERGED`. Both laws are fitted by least squares to log10 of the
     sub-optimality; the advantage is the logarithm of the ratio of their root mean square residuals.
-    A seed that diverged or did not fall converges in no order: it is lost, whichever is claimed.
-    An order is of the limit: a run is judged at shares of its budget, too. It is not testable where
-    the largest of them turns the outcome, or where the claim would be contradicted, the run ends
-    above `CONVERGED`, and from half of the budget on the fits surely move towards the
-    claim, by `smallest_effect` or more.
-    `smallest_effect` is a factor of these residuals, 1.05 by default, our choice.
+    A seed that diverged or did not fall has no order, so it is lost for either claim.
 
-    run: that which the claim is about. order: which of the two is claimed.
+    An order describes the limit, so a run is also judged at shares of its budget. The claim is not
+    testable if the largest of these gives another outcome. Nor is it if the claim would be
+    contradicted, but the run ends above `CONVERGED` and the fits surely move towards the claim from
+    half of the budget on, by `smallest_effect` or more. `smallest_effect` is a factor of the
+    residuals; the default 1.05 is our choice.
+
+    run: the run that the claim is about. order: which of the two laws is claimed.
     """
 
     kind: Literal["convergence_order"]

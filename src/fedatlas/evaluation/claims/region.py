@@ -1,4 +1,4 @@
-"""A claim of part of a map."""
+"""Claims about part of a map."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -14,12 +14,12 @@ from fedatlas.schema.experiments import Experiment
 
 
 class RegionTest(ClaimTest):
-    """A claim about part of a map: another test, in each of its cells.
+    """A claim about part of a map: another test in each of its cells.
 
-    A case per cell: the claim comes out as its worst cell does, and its evidence counts how many
-    came out how. What the cells have in common is declared once, in `test`.
+    Each cell is a case. The claim has the outcome of its worst cell; its evidence counts the cells
+    of each outcome. Keys that all cells share are declared once, in `test`.
 
-    cells: name of a cell → what its test states beside `test`.
+    cells: name of a cell → the keys that its test declares beside `test`.
     """
 
     kind: Literal["region"]

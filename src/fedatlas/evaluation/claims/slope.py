@@ -1,4 +1,4 @@
-"""How a cost or an error grows or falls with a size of the problem: slopes of logarithms."""
+"""Tests of how a cost or an error grows or falls with a size of the problem, as log-log slopes."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -56,7 +56,7 @@ from fedatlas.schema.claims import CaseOutcome, Effect, Kind
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.quantities import MEASUREMENTS, Cost, Level, check_target
 
-#: Time to a target falls as parties to this power where speed-up is linear.
+#: With linear speed-up, time to a target falls as the number of parties to this power.
 LINEAR_POWER = -1.0
 #: "Near linear": a power closer to it than this. Our choice.
 NEAR = 0.2
@@ -74,40 +74,41 @@ _ONE = {"clients": "client", "sampled": "sampled", "parties": "party"}
 
 
 class SlopeTest(EffectTest):
-    """A slope of a logarithm over the logarithm of a size, against a theorem's or against others'.
+    """Compares the slope of a logarithm over that of a size with a theorem's, or another method's.
 
-    The statistic is how much lower the slope is than `power`, or than that of the others. Theorems
-    bound from above: a lower slope reproduces. `smallest_effect` is a difference of slopes. A seed
-    that missed a target has an infinite slope. Rates are of a limit: what a third of the target
-    or the next smaller budget turns is not testable, as is a rate that is read from a step at the
-    edge of its grid.
+    The statistic is how much lower the slope is than `power`, or than that of the other method.
+    Theorems are upper bounds, so a lower slope reproduces. `smallest_effect` is a difference of
+    slopes. A seed that missed a target has an infinite slope. Rates describe a limit: an outcome
+    that changes with a third of the target or the next smaller budget is not testable. The same
+    holds for a rate that is read from a step at the edge of its grid.
 
-    growth: The cost to a target grows no faster than the number of clients to a power, or than
-    that of sampled ones. With `compare_with`: it grows more slowly than theirs, or falls faster.
+    growth: The cost to a target grows no faster than the number of clients, or of sampled clients,
+    to a power. With `compare_with`, it grows more slowly than that of the other method, or falls
+    faster.
 
     scaling: Simulated time to a target falls near linearly with the number of parties: its power is
-    closer to -1 than `smallest_effect`, 0.2. With `compare_with`: it falls faster than theirs, by
-    0.1.
+    closer to -1 than `smallest_effect`, 0.2. With `compare_with`, it falls faster than that of the
+    other method, by 0.1.
 
     rate: The cost to a level ε grows no faster than 1/ε to a power, as ε falls along `targets`.
     With `logarithm` the slope is over the logarithm of 1/ε log(2 Δ/ε), where Δ is the level at the
     start, the median of seeds. With `averaged` levels are root mean squares along all rounds so
-    far, as theorems of nonconvex objectives bound them.
+    far, as theorems about nonconvex objectives bound them.
 
-    error_scaling: The error that runs end with grows at most, or falls at least, as a size to a
-    power. With `averaged` the error is the mean square of the measurement along all rounds, as
-    theorems of nonconvex objectives bound it; otherwise it is the measurement at the end. Over
-    rounds, what contradicts is not testable while slopes still fall from one number to the next.
+    error_scaling: The final error grows at most, or falls at least, as a size to a power. With
+    `averaged` the error is the mean square of the measurement along all rounds, as theorems about
+    nonconvex objectives bound it; otherwise it is the final measurement. If the size is the number
+    of rounds, a contradiction is not testable while slopes still fall from one number to the next.
 
-    series: by rising size. compare_with: runs of another method at the same sizes: whether the
-    slope is lower than theirs. run: in place of a series, one run and a series of targets.
-    quantity: cost to a target, or error at the end. size: of clients those of each silo; of sampled
-    ones those of a round. target: in units of the measurement. targets: from large to small, in
-    units of the measurement. power: of the size, in the theorem. near: whether the slope is claimed
-    to be the power. logarithm: whether the theorem has one. averaged: whether levels are means
-    along all rounds. points: `selected` by the experiment; or `best`, where every ε has a point of
-    its own: for each seed the one by which the other seeds reach ε first, so that no seed chooses
-    for itself.
+    series: runs by rising size. compare_with: runs of another method at the same sizes; the slope
+    is claimed to be lower than theirs. run: in place of a series, one run and a series of targets.
+    quantity: cost to a target, or final error. size: what grows along the series; clients are
+    counted in each silo, sampled clients in each round. target: in units of the measurement.
+    targets: from large to small, in units of the measurement. power: the theorem's power of the
+    size. near: whether the slope is claimed to equal the power. logarithm: whether the theorem has
+    a logarithm. averaged: whether levels are means along all rounds. points: `selected` by the
+    experiment, or `best`, where every ε has its own point. For each seed, the best point is the one
+    with which the other seeds reach ε first, so that no seed chooses for itself.
     """
 
     kinds: ClassVar[Mapping[str, Kind]] = {

@@ -1,4 +1,4 @@
-"""A value that a study computes, against what a paper claims of it; nothing is random here."""
+"""Tests that compare a study's value with a paper's claim; nothing is random here."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 class Found(NamedTuple):
     """The answer of a study to one case of a claim.
 
-    holds: whether the value is as claimed; None where it cannot tell. covered: whether the run
-    meets the theorem's conditions.
+    holds: whether the value is as claimed; None where the study cannot decide. covered: whether the
+    run meets the theorem's conditions.
     """
 
     case: str
@@ -39,48 +39,48 @@ class Found(NamedTuple):
 
 
 class StudyValueTest(ClaimTest):
-    """A study's value, compared with what is claimed of it: reproduced, or else contradicted.
+    """Compares a study's value with what is claimed about it: reproduced, or else contradicted.
 
     audit_stands: No pair of adjacent data sets of the privacy audit loses more than the ε that a
-    paper claims by the run's first accounting. Not testable where none does: a pair can only
-    refute.
+    paper claims by the run's first accounting. If none does, the claim is not testable, since a
+    pair can only refute.
 
-    beyond_data: A claim that no run and no attack could contradict, such as algebra; not testable.
+    beyond_data: A claim that no run and no attack could contradict, such as algebra; it is not
+    testable.
 
     budget_bounded: The ε of DP-GT's Lemma 3 stays finite as the horizon K goes to infinity, by
-    closed sums up to `far_horizon` of the budgets. Reproduced where it falls all through the last
-    third of the decades of K and is larger before; contradicted where it is largest at the last;
-    otherwise not testable. A run that does not meet the theorem's conditions is not covered.
+    closed sums up to `far_horizon` of the budgets. Reproduced if ε falls throughout the last third
+    of the decades of K and is larger before. Contradicted if it is largest at the last K. Otherwise
+    not testable. A run that does not meet the theorem's conditions is not covered.
 
     budget_falls: The ε of a whole run falls with every larger horizon, from `from_horizon` on.
 
     budget_order: One run spends less ε over all iterations than each of its rivals, by each run's
-    first accounting: one case per rival. ε that hold at different δ, none of them 0, are not
-    testable.
+    first accounting, with one case per rival. Values of ε at different δ > 0 are not testable.
 
     delta_reaches_one: The δ of a run reaches 1 after a number of iterations, within the tolerance.
-    Not testable where something was fitted to this claim.
+    The claim is not testable if something was fitted to it.
 
-    forms_agree: DP-GT's updates (4) and (6) are (7) and (8), at a run's steps and over its graphs:
-    from equal states, trackers and draws an iteration of either gives the same. Both are linear, so
-    that their coefficients are compared.
+    forms_agree: DP-GT's updates (4) and (6) agree with (7) and (8), at a run's steps and over its
+    graphs: from equal states, trackers and draws, an iteration of either gives the same result.
+    Both are linear, so their coefficients are compared.
 
-    not_covered: A claim of what no run here does, and no table of theorems says: its reason names
-    the condition. Where the experiment has that table a claim has `covered_by` instead.
+    not_covered: A claim about conditions that no run here meets. Its reason names the condition. If
+    the experiment has a table of theorems, a claim has `covered_by` instead.
 
-    leak_stands: No attack of the audit of messages learns what a paper says is safe; a case for
-    each. Not testable where none does: an attack can only refute.
+    leak_stands: No attack of the audit of messages learns what a paper says is safe. There is a
+    case for each attack. If none does, the claim is not testable, since an attack can only refute.
 
     stationary_point: The loss surface has a stationary point of a class, far above the lowest value
     found, as far as the searches go: finding none proves less than finding one.
 
-    run: that which the claim is about. smaller, than: a run that is claimed to spend less, and its
-    rivals. from_horizon: K from which on ε is claimed to fall. floor: whether samples are whole
-    numbers, as they are in a run. after: the number of iterations that is claimed. tolerance:
-    iterations more or less that still agree. fitted: what of the run was fitted to this claim: then
-    it is not judged. classification: which kind of point is claimed. above_optimum_by: in units of
-    the surface. attack, who: how those of the table begin that the claim is about. reason: why
-    nothing can contradict the claim, or which condition no run meets, and what is known.
+    run: the run that the claim is about. smaller, than: a run that is claimed to spend less, and
+    its rivals. from_horizon: K from which on ε is claimed to fall. floor: whether samples are whole
+    numbers, as they are in a run. after: the claimed number of iterations. tolerance: iterations
+    more or less that still agree. fitted: what was fitted to this claim in the run; if declared,
+    the claim is not judged. classification: the claimed kind of point. above_optimum_by: in units
+    of the surface. attack, who: the beginnings of the table's rows that the claim is about. reason:
+    why nothing can contradict the claim, or which condition no run meets, and what is known.
     """
 
     kinds: ClassVar[Mapping[str, Kind]] = {
@@ -317,10 +317,10 @@ def _leaks(test: StudyValueTest, results: Results) -> Iterator[Found]:
 
 
 class _Value(NamedTuple):
-    """The way in which a study's value is found.
+    """How a study's value is found.
 
-    needs: keys of the experiment. only_refutes: what found it, if that can never prove a claim.
-    silent: the outcome where it cannot tell.
+    needs: keys of the experiment. only_refutes: what finds it, if that can never prove a claim.
+    silent: the outcome where the study cannot decide.
     """
 
     found: Callable[[StudyValueTest, Results], Iterator[Found]]

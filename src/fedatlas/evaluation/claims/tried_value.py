@@ -1,7 +1,7 @@
-"""The best value of a hyper-parameter, judged by regret: what another value costs.
+"""Tests of the best value of a hyper-parameter, by regret: what another value costs.
 
-Which points stand for a value is decided as points are chosen, by their scores on tuning seeds.
-What they cost is measured on judged seeds.
+Tuning scores decide which point represents a value, as they decide which point is chosen. The cost
+of a value is measured on judged seeds.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,23 +37,23 @@ class Tried(NamedTuple):
 
 
 class TriedValueTest(EffectTest):
-    """The level of one value of a hyper-parameter, against that of another value.
+    """Compares the level of one value of a hyper-parameter with that of another value.
 
     published_value: The best value of a hyper-parameter is the printed one, judged by what it costs
     to use it. The value of the grid that is nearest to the printed one is compared with the chosen
-    value, or, where it was chosen itself, with the best of the others: "best" claims that no other
-    is better, so a flat profile reproduces every value in it. Levels are of the measurement by
-    which points are chosen.
+    value, or with the best of the others if it was chosen itself. "Best" claims that no other value
+    is better, so a flat profile reproduces every value in it. Levels are those of the measurement
+    that chooses points.
 
     selected_order: The best value of a hyper-parameter is larger for the run `larger` than for
-    `smaller`. Only runs of `larger` are compared: at the best of its values above the one that
-    `smaller` chose, against the best of those up to it. Levels are of the measurement by which
-    points are chosen. No difference: the profile is flat, a larger value neither helps nor harms.
+    `smaller`. Only `larger` is compared: with the best of its values above the value that `smaller`
+    chose, against the best of those up to it. Levels are those of the measurement that chooses
+    points. "No difference" means that the profile is flat: a larger value neither helps nor harms.
 
-    run: that whose printed value is tested. larger, smaller: runs, by the value that is claimed to
-    be best for them. hyper_parameter: its name, with a dot where it lies within a mapping. value:
-    the printed one. tolerance: how far the nearest value of the grid may lie from it. window:
-    share of the rounds, at their end, over which levels are means.
+    run: the run whose printed value is tested. larger, smaller: the runs for which the larger and
+    the smaller value are claimed to be best. hyper_parameter: its name, with a dot where it lies
+    within a mapping. value: the printed value. tolerance: how far the nearest value of the grid may
+    lie from it. window: share of the rounds, at their end, over which levels are means.
     """
 
     kinds: ClassVar[Mapping[str, Kind]] = {
@@ -153,21 +153,21 @@ def _best_of(tried: Sequence[Tried]) -> Tried:
 
 
 class ChosenValueTest(ClaimTest):
-    """What tuning chose, for sentences that report the tuning and not what it costs.
+    """Tests what tuning chose, for sentences that report the tuning and not what it costs.
 
-    The value of a hyper-parameter that is best by the pooled score, and by that of each tuning
-    seed alone; no judged seed counts. Undecided where they do not agree.
+    The chosen value of a hyper-parameter is the best by the pooled score, and by the score of each
+    tuning seed alone; judged seeds do not count. If these do not agree, the claim is undecided.
 
     chosen_order: The chosen value is larger for the run `larger` than for `smaller`, among the
-    values that both tried. Reproduced or contradicted if it is larger or smaller by every score, no
-    difference if equal by every one.
+    values that both tried. Reproduced if it is larger by every score, contradicted if it is smaller
+    by every score, and no difference if it is equal by every score.
 
-    chosen_value: The chosen value is the printed one, or next to it in the grid. Compatible if it
-    is by every score, incompatible if by none.
+    chosen_value: The chosen value is the printed one, or next to it in the grid. Compatible if this
+    holds by every score, incompatible if by none.
 
     larger, smaller, run: runs. hyper_parameter: its name, with a dot where it lies within a
-    mapping. value: the printed one. among: the values that count, where runs that are told side by
-    side tried different ones.
+    mapping. value: the printed value. among: the values that count, if the compared runs tried
+    different ones.
     """
 
     kinds: ClassVar[Mapping[str, Kind]] = {

@@ -1,4 +1,4 @@
-"""How what whole runs end with falls with their horizon."""
+"""Tests of how the final measurement of whole runs falls with their horizon."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -40,22 +40,22 @@ _LEAST = 1e-150  # of a level, which may be 0
 
 
 class HorizonTest(EffectTest):
-    """What runs of rising horizons K end with, over K; steps of such runs follow the horizon.
+    """Fits the final measurement of runs over their horizon K; steps of such runs depend on K.
 
-    Rates are of a limit: what the larger horizons alone turn is not testable.
+    Rates describe a limit: an outcome that changes with the larger horizons alone is not testable.
 
-    horizon_rate: The square of a measurement at the end of runs falls with their horizon as a
-    theorem says. The statistic is the exponent of the fall over the printed one, less 1: with
-    `power` the slope of its logarithm over that of K + 1, with `base` over K, where the theorem has
-    O(base^K). A tenth of the printed exponent counts.
+    horizon_rate: The square of the final measurement falls with the horizon as a theorem says. The
+    statistic is the exponent of the fall divided by the printed one, minus 1. With `power` the
+    exponent is the slope of the logarithm over that of K + 1; with `base` it is the slope over K,
+    where the theorem has O(base^K). A tenth of the printed exponent counts.
 
-    horizon_order: The measurement at the end of runs falls with their horizon as an exponential, or
-    as a power of K + 1, and not as the other. Both are fitted to a seed's logarithms by least
-    squares; the statistic is how much smaller the claimed law's root mean square residual is. A
-    factor of 1.05 of residuals counts.
+    horizon_order: The final measurement falls with the horizon as an exponential, or as a power of
+    K + 1, and not as the other. Both laws are fitted to a seed's logarithms by least squares. The
+    statistic is how much smaller the claimed law's root mean square residual is. A factor of 1.05
+    of residuals counts.
 
-    series: runs by rising horizon. power, base: in the theorem, of K + 1 or of K. order: the law
-    that is claimed. window: share of a horizon, at its end, over which levels are means.
+    series: runs by rising horizon. power, base: the theorem's power of K + 1, or base of K. order:
+    the law that is claimed. window: share of a horizon, at its end, over which levels are means.
     """
 
     kinds: ClassVar[Mapping[str, Kind]] = {
