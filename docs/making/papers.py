@@ -1,6 +1,6 @@
 """Parts of the pages in docs/findings: what ran of a paper, its claims, experiments, errata.
 
-The pages take them in by `include`, after what came out, which people write.
+People write what came out; the pages then take these parts in by `include`.
 """
 
 from collections import Counter
@@ -35,31 +35,31 @@ _IMAGES = Path(__file__).parents[1] / "images"
 FIGURES = "figures"
 
 _COUNTED = """
-A panel is a part of a figure or table that the paper tells apart; what shows no result of a run is
-not counted. Outcomes are of the paper's claims, each as far as the experiments that are named
-judge it, from what `config/verdicts.csv` keeps. A dash means that no verdict is kept: the
-experiments did not run, ran under an earlier [rule](../verdicts.md), or test no claim of the
-paper.
+A panel is a part of a figure or table that the paper labels by itself. A part that shows no result
+of a run is not counted. The last column has the outcomes of the paper's claims, as far as the named
+experiments judge them, from `config/verdicts.csv`. A dash means that no verdict is kept: the
+experiments did not run, ran under an earlier [rule](../verdicts.md), or test no claim of the paper.
 """
 _SENTENCES = """
 A claim counts once in every setting in which it was judged: on the paper's setting, in smaller
-runs, on other data, or in runs of ours where the paper shows none. The worst of its cases counts,
-with a correction for asking all of them; a claim about most of its cases needs more than half
-([how claims are judged](../verdicts.md)).
+runs, on other data, or in runs of ours where the paper shows none. It comes out as its worst case
+does, with a correction for asking all cases. A claim about most of its cases needs more than half
+of them ([how claims are judged](../verdicts.md)).
 """
 _SHOWN = """
-Pictures are drawn from the [published](../published.md) traces, which keep some records of each
-run, or from whole ones where the repository has the picture; press one to enlarge it. *Explore*
-opens the curves of an experiment with a table of numbers beside them, and each verdict with its
-cases and its evidence. Effects have their 95 % interval, what counts, and the number of seeds. A
-*fragile* verdict changes with the target, the budget or the step at which it is asked
-([how claims are judged](../verdicts.md)). Run anew, an experiment leaves its figure, table and
-verdicts as `figure.svg`, `table.csv` and `claims.csv` in `results/experiments/<name>/`.
+Where the repository has a picture, it was drawn from whole traces. All others are drawn from the
+[published](../published.md) traces, which keep some records of each run. Press a picture to enlarge
+it. *Explore* opens the curves of an experiment with a table of numbers beside them, and each
+verdict with its cases and its evidence. Each effect has its 95 % interval, the smallest effect that
+counts, and the number of seeds. A *fragile* verdict changes with the target, the budget or the step
+at which it is judged ([how claims are judged](../verdicts.md)). If you run an experiment, its
+figure, table and verdicts are `figure.svg`, `table.csv` and `claims.csv` in
+`results/experiments/<name>/`.
 """
 
 
 class _Sources(NamedTuple):
-    """Where pages take what they say from."""
+    """The configuration and the results that the pages show."""
 
     plan: Plan
     coverage: Mapping[str, Coverage]
@@ -67,13 +67,13 @@ class _Sources(NamedTuple):
     published: Published
 
     def has_result(self, name: str) -> bool:
-        """Whether a page can show anything of an experiment but its statement."""
+        """Whether a page can show more of an experiment than its declaration."""
         judged = any(each.experiment == name for each in self.kept)
         return judged or name in self.published.drawable or _image(name).exists()
 
 
 def sources(config: Path) -> _Sources:
-    """What the configuration states, the verdicts it keeps, and what is published."""
+    """Read what the configuration declares, the verdicts it keeps, and what is published."""
     plan = build_plan(config)
     coverage = load_coverage(config / "coverage.yaml", plan.papers, plan.experiments)
     return _Sources(plan, coverage, read_kept(config / "verdicts.csv"), Published(plan))
@@ -107,14 +107,14 @@ def _paper(of: _Sources, key: str) -> Iterator[str]:
         [_told(row, tests) for row in rows],
     )
     if silent := _not_judged(of, key, rows):
-        yield f"Tested, but never judged: {silent}."
+        yield f"Claims that have a test but no verdict: {silent}."
     yield "## Every figure and table"
     dataless = coverage.panels("dataless")
     yield (
         f"**{coverage.panels('paper')} of {coverage.panels()} panels ran on the paper's data**, "
         + (f"{dataless} need no data and ran in full, " if dataless else "")
         + f"{coverage.panels('smaller', 'other')} ran on less or other data, "
-        f"{coverage.panels('never')} never."
+        f"{coverage.panels('never')} never ran."
     )
     yield " ".join(_COUNTED.split())
     yield table(
@@ -130,8 +130,8 @@ def _errata(of: _Sources, key: str) -> Iterator[str]:
     paper = of.plan.papers[key]
     yield "## Errata"
     yield (
-        f"{_reference(paper)} Where the paper is wrong or at odds with itself, as far as it bears "
-        "on what is computed."
+        f"{_reference(paper)} This list has the places where the paper is wrong or contradicts "
+        "itself, as far as they matter for what is computed here."
     )
     for erratum in paper.errata:
         yield f"({erratum.id.lower()})=\n\n### {erratum.id}: {text(erratum.where)}"
@@ -150,14 +150,14 @@ def _sentences(of: _Sources, key: str, settings: Mapping[str, str]) -> list[Sent
 
 
 def sentence_counts(rows: Sequence[SentenceOutcome]) -> str:
-    """How sentences came out, by setting, in words."""
+    """How the paper's claims came out, by setting, in words."""
     counts = count_by_setting(rows).items()
     told = (f"{setting}: {format_outcomes(own)}" for setting, own in counts if own)
     return capital("; ".join(told)) or "None is judged"
 
 
 def _told(row: SentenceOutcome, tests: Mapping[str, str]) -> list[str]:
-    """A row of the table of sentences; claims by the experiments that state them."""
+    """A row of the table of printed claims, with the experiments that test them."""
     sentence, by_experiment = row.sentence, dict.fromkeys(one.experiment for one in row.claims)
     shown = ", ".join(link(name, f"#{name}") for name in by_experiment)
     spoken = "" if sentence.cases == "all" else f" *(of {sentence.cases} cases)*"
@@ -177,7 +177,7 @@ def _not_judged(of: _Sources, key: str, rows: Sequence[SentenceOutcome]) -> str:
 
 
 def _rows(of: _Sources, key: str) -> Iterator[list[str]]:
-    """Verdicts of an experiment stand beside the first figure that names it, others refer to it."""
+    """Show an experiment's verdicts beside the first figure that names it; others refer to it."""
     settings = of.coverage[key].settings
 
     def outcomes_of(names: Sequence[str]) -> Counter[str]:
@@ -205,7 +205,7 @@ def _rows(of: _Sources, key: str) -> Iterator[list[str]]:
             [
                 f"{text(told)}.",
                 *([f"Figure, table, verdicts: {', '.join(shown)}."] if shown else []),
-                *([f"No result is kept of {', '.join(declared)}."] if declared else []),
+                *([f"No result is kept for {', '.join(declared)}."] if declared else []),
             ]
         )
         yield [text(each.name), RAN[each.ran], about, "; ".join(dict.fromkeys(outcomes))]
@@ -220,7 +220,7 @@ def _explored(of: _Sources, name: str, label: str = "explore") -> str:
 
 
 def _experiments(of: _Sources, names: Sequence[str]) -> Iterator[str]:
-    """Those that have a result, in full; others in a table."""
+    """Show experiments that have a result in full, and the others in a table."""
     names = [name for name in names if group_of(name) != DEMO]
     shown = [name for name in names if of.has_result(name)]
     if shown:
@@ -232,7 +232,7 @@ def _experiments(of: _Sources, names: Sequence[str]) -> Iterator[str]:
     others = [name for name in names if name not in shown]
     if others:
         yield "## Experiments without a result here"
-        yield "Each is a target as well: `snakemake NAME --cores 2`."
+        yield "Run any of them by its name: `snakemake NAME --cores 2`."
         yield table(
             ("name", "what it is", "source"),
             [[code(name), *_declared(of.plan.experiments[name])] for name in others],
@@ -244,7 +244,7 @@ def _declared(experiment: Experiment) -> tuple[str, str]:
 
 
 def _experiment(of: _Sources, name: str, notes: dict[str, str]) -> Iterator[str]:
-    """notes: those that earlier experiments on the page have → the first that has them."""
+    """notes: text of notes → the first experiment on the page that has them."""
     experiment = of.plan.experiments[name]
     title, source = _declared(experiment)
     yield f"({name})=\n\n### {name}"
@@ -307,7 +307,7 @@ def _claimed(of: _Sources, name: str, claim: Claim) -> list[str]:
 
 
 def _effect(verdict: Verdict) -> str:
-    """The estimate with its interval; of several cases how they came out, otherwise the reason."""
+    """The estimate with its interval, or how several cases came out, or why there is none."""
     return text(in_full(verdict.effect) if verdict.effect else verdict.evidence)
 
 
