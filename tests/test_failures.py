@@ -52,14 +52,14 @@ def test_a_failed_job_is_told_with_its_log_and_how_to_repeat_it(tmp_path):
         "Failed: rule draw",
         "  makes: draw.nc",
         f"  log: {tmp_path / 'missing.log'}",
-        "  alone again: snakemake draw.nc --cores 1 --snakefile /its/Snakefile --directory "
+        "  run it alone: snakemake draw.nc --cores 1 --snakefile /its/Snakefile --directory "
         "/there --configfile /config/paper.yaml --config 'experiments=[\"demo-*\"]' device=cpu",
         "  | (the log cannot be read: No such file or directory)",
         "",
         "Failed: rule train",
         "  makes: train.nc and 1 more",
         f"  log: {log}",
-        "  alone again: snakemake train.nc --cores 1 --snakefile /its/Snakefile --directory "
+        "  run it alone: snakemake train.nc --cores 1 --snakefile /its/Snakefile --directory "
         "/there --configfile /config/paper.yaml --config 'experiments=[\"demo-*\"]' device=cpu",
         "  | error: x.py, line 3, in round: KeyError: 'a'",
         "  |     a[b]",
@@ -94,13 +94,13 @@ Error in rule other:
          "", "by SIGKILL"),
         ("None", "", "137", "by SIGKILL, as systems do where memory runs out"),
         ("None", "", "1", None),
-        ("SLURM status is: 'TIMEOUT'. ", "", "", "by the scheduler, as its time was over"),
+        ("SLURM status is: 'TIMEOUT'. ", "", "", "by the scheduler, because its time was up"),
         ("SLURM status is: 'FAILED'. ", "*** JOB 7 ON a CANCELLED AT … DUE TO TIME LIMIT ***", "",
-         "by the scheduler, as its time was over"),
+         "by the scheduler, because its time was up"),
         ("SLURM-job '7_1' failed, SLURM status is: 'CANCELLED'. ", "", "", "by somebody who"),
-        ("SLURM status is: 'NODE_FAIL'. ", "", "", "as its node failed"),
+        ("SLURM status is: 'NODE_FAIL'. ", "", "", "because its node failed"),
         ("SLURM status is: 'FAILED'. ", "*** JOB 7 ON a CANCELLED AT … DUE TO PREEMPTION ***", "",
-         "by the scheduler, which runs a job of higher priority"),
+         "by the scheduler, for a job of higher priority"),
     ],
 )  # fmt: skip
 def test_what_ended_a_job_from_outside_is_named(tmp_path, message, inside, local, killed):
@@ -161,7 +161,7 @@ def test_of_several_runs_that_which_failed_is_told(tmp_path, log, run, target):
         *named,
         f"  makes: {TRACES[target]} and 2 more",
         f"  log: {tmp_path / 'log'}",
-        f"  alone again{kept}: snakemake {TRACES[target]} --cores 1",
+        f"  run it alone{kept}: snakemake {TRACES[target]} --cores 1",
     ]
     # A job that trains one says which without a log.
     alone = format_failures([FailedJob("train_run", TRACES[2:], tmp_path / "none")], [])

@@ -86,7 +86,7 @@ def test_bytes_that_mean_nothing_are_refused_by_name(tmp_path, kind, name):
 
 
 def test_formats_are_not_mixed_and_may_be_named(tmp_path):
-    with pytest.raises(FedatlasError, match="are of flower and tensorboard: name one format"):
+    with pytest.raises(FedatlasError, match="have the formats flower and tensorboard: name one"):
         fedatlas.import_runs([LOGS / "flower", LOGS / "tensorboard"])
     with pytest.raises(FedatlasError, match=r"format: 'tensorbord' is none of .*; similar: tensor"):
         fedatlas.import_runs(LOGS / "tensorboard", format="tensorbord")

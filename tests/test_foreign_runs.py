@@ -133,7 +133,7 @@ def test_what_is_measured_now_and_then_is_kept_and_a_lost_seed_is_marked():
         ({"test/acc": np.nan}, {}, "run 'mine' has no value of test_accuracy"),
         ({}, {"titles": {"mind": "M"}}, "titles: no run is named 'mind'; similar: mine"),
         ({}, {"names": "{run}{run}"}, "key 'names', value '{run}{run}': must match pattern"),
-        ({}, {"names": "{run}-{seed}"}, "names: 'mine' is not as '{run}-{seed}' says"),
+        ({}, {"names": "{run}-{seed}"}, "names: 'mine' does not match '{run}-{seed}'"),
     ],
 )
 def test_an_error_names_column_value_and_what_is_expected(changes, mapping, told):
@@ -142,7 +142,7 @@ def test_an_error_names_column_value_and_what_is_expected(changes, mapping, told
 
 
 def test_columns_that_are_not_obvious_must_be_named(tmp_path):
-    with pytest.raises(FedatlasError, match=r"no column is obviously the round.*columns are epoch"):
+    with pytest.raises(FedatlasError, match=r"no column has the name of the round.*are epoch"):
         fedatlas.import_runs(pd.DataFrame({"epoch": [1], "test_acc": [0.5]}))
     with pytest.raises(FedatlasError, match=r"such as 'metrics: {test_acc.*are round, l;"):
         fedatlas.import_runs(pd.DataFrame({"round": [1], "l": [0.5]}))

@@ -9,7 +9,7 @@ import pytest
 from fedatlas.pages.repository import read_kept
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.config import is_named
-from fedatlas.store.rejudging import judged_in, published_folders, rejudge, told
+from fedatlas.store.rejudging import format_rejudged, judged_in, published_folders, rejudge
 from workflow_copy import ROOT
 
 FOLDERS = published_folders(ROOT / "published")
@@ -22,7 +22,7 @@ def test_verdicts_follow_from_what_is_published(folder: Path):
     """Judged again by today's rule; folders from before they had to follow are told apart."""
     plan = build_plan(ROOT / "config", names=judged_in(folder))
     found = list(rejudge(folder, plan.experiments))
-    (first, *reasons) = told(found)
+    (first, *reasons) = format_rejudged(found)
     assert not reasons, "\n".join(["publish it anew, see docs/published.md", first, *reasons])
     assert found and ("published before" in first or f"{len(found)} of {len(found)} " in first)
 

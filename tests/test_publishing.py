@@ -333,7 +333,7 @@ def test_who_publishes_is_taken_once_it_is_filled_in(results, tmp_path, monkeypa
 
     ask = ("publish", results, "out", "--config", ROOT / "config")
     without = printed(*ask)
-    assert "CITATION.cff: is not there: out will name no author and no licence" in without
+    assert "CITATION.cff: does not exist, so out names no author and no licence" in without
     printed("new", "project", "lab")
     cited = Path("lab/CITATION.cff")
     ask = (*ask, "--citation", cited)
@@ -389,7 +389,7 @@ def keep_notes(folder: Path) -> None:
         # It might be anyone's, though its checksums are right.
         (
             lambda folder: (folder / "ro-crate-metadata.json").unlink(),
-            "no folder that fedatlas published",
+            "was not published by fedatlas",
         ),
     ],
 )

@@ -253,7 +253,8 @@ def test_folders_from_before_verdicts_had_to_follow_are_told_apart(judged):
     assert len(fedatlas.open_atlas("out").runs()) == 3
     told = command("verify", "out")
     assert told == (
-        "out: 0 of 4 verdicts follow from what is published; it was published before they had to\n"
+        "out: 0 of 4 verdicts follow from what is published; "
+        "it was published before this was required\n"
     )
 
 

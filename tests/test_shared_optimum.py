@@ -641,7 +641,7 @@ def test_networks_have_no_f_star(tmp_path):
     with pytest.raises(FedatlasError, match="figure looks at suboptimality, which run 'tdcd' does"):
         build_plan(config(tmp_path / "a", small=other))
     claims = LOOKED_AT["its rate"] | {"figure.measurement": "objective"}
-    message = r"small\.yaml: runs\.tdcd: suboptimality is measured of linear models only"
+    message = r"small\.yaml: runs\.tdcd: suboptimality is measured for linear models only"
     with pytest.raises(FedatlasError, match=message):
         build_plan(config(tmp_path / "b", small=changed(other, claims)))
 
@@ -666,7 +666,7 @@ def test_runs_that_are_shown_elsewhere_must_measure_what_is_looked_at(tmp_path):
     }
     build_plan(config(tmp_path / "a", small=experiment(), shown=shown))
     without = changed(experiment(), {"figure.measurement": "objective"})
-    message = r"shown\.yaml: looks at suboptimality, which demo-small does not measure"
+    message = r"shown\.yaml: uses suboptimality, which demo-small does not measure"
     with pytest.raises(FedatlasError, match=message):
         build_plan(config(tmp_path / "b", small=without, shown=shown))
 

@@ -160,5 +160,5 @@ def test_a_trace_that_was_damaged_later_stops_the_workflow_by_name(workflow):
     assert "Failed: rule select_points" in outcome.stderr
     assert "log: logs/select_points/demo-small.log" in outcome.stderr
     made = "results/experiments/demo-small/selection.json"
-    assert f"alone again: snakemake {made} --cores 1" in outcome.stderr
+    assert f"run it alone: snakemake {made} --cores 1" in outcome.stderr
     assert not kept.exists()  # nor is there one of other traces

@@ -122,15 +122,15 @@ def _link(name: str) -> str:
     return f"[{text(algorithm_class(name).title)}](#method-{name.replace('_', '-')})"
 
 
-def told(name: str) -> str:
+def as_text(name: str) -> str:
     """What a method's certificate says: its equations, and where the loop lies."""
     if name in ELSEWHERE:
         loop = f"*Compared* with its paper's loop in `tests/{ELSEWHERE[name]}.py`."
         return f"{_formulas(_EQUATIONS[name].strip())}\n\n{loop}"
     if name not in CASES:
         return ""
-    file_told = f"`tests/certificates/{name}.py`, within {WITHIN:g}, in {len(CASES[name])} cases"
-    return f"{_formulas(certificate(name)[1])}\n\n*Certificate*: {file_told}."
+    place = f"`tests/certificates/{name}.py`, within {WITHIN:g}, in {len(CASES[name])} cases"
+    return f"{_formulas(certificate(name)[1])}\n\n*Certificate*: {place}."
 
 
 def _formulas(equations: str) -> str:

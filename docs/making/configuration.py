@@ -111,12 +111,12 @@ def anchor(model: type[Model]) -> str:
 
 def section(model: type[Model], level: str = "##") -> Iterator[str]:
     """What a model is, and a table of its keys. level: of the heading."""
-    told, keys = described(model)
+    general, keys = described(model)
     tag = model.model_fields.get("kind") or model.model_fields.get("format")
     values = get_args(tag.annotation) if tag and get_origin(tag.annotation) is Literal else ()
     named = values[0] if len(values) == 1 else ""
     yield f"({anchor(model)})=\n\n{level} {model.__name__}" + (f": `{named}`" if named else "")
-    yield as_markdown(told)
+    yield as_markdown(general)
     defaults = {name: default_of(field) for name, field in model.model_fields.items()}
     yield _keys(model, defaults, keys)
 
@@ -134,13 +134,13 @@ def section_of_kind(model: type[ClaimTest], name: str, kind: Kind) -> Iterator[s
     yield _keys(model, defaults | set_here, described(model)[1])
 
 
-def _keys(model: type[Model], defaults: Mapping[str, str], told: Mapping[str, str]) -> str:
+def _keys(model: type[Model], defaults: Mapping[str, str], descriptions: Mapping[str, str]) -> str:
     rows = [
         [
             code(name),
             shown(model.model_fields[name].annotation),
             default,
-            in_line(told.get(name, "")),
+            in_line(descriptions.get(name, "")),
         ]
         for name, default in defaults.items()
     ]
@@ -206,9 +206,9 @@ def as_markdown(docstring: str) -> str:
     return "\n\n".join(filter(None, map(in_line, docstring.split("\n\n"))))
 
 
-def in_line(told: str) -> str:
+def in_line(description: str) -> str:
     """A description on one line: what is not code is escaped."""
-    line = " ".join(told.split())
+    line = " ".join(description.split())
     parts = re.split(r"(`[^`]+`)", line)
     return "".join(part if place % 2 else escaped(part) for place, part in enumerate(parts))
 

@@ -136,8 +136,8 @@ def measured() -> list[Row]:
     def ended(experiment: str, run: str) -> dict[str, Any]:
         values = np.asarray(atlas.sel(experiment, run).test_accuracy)[:, -1]
         mean, low, high = mean_interval(values)
-        told = " ".join(f"{value:.4f}" for value in values)
-        return {"mean": mean, "low": low, "high": high, "accuracies": told}
+        every_value = " ".join(f"{value:.4f}" for value in values)
+        return {"mean": mean, "low": low, "high": high, "accuracies": every_value}
 
     for unit, (trained, audited) in EXPERIMENTS.items():
         audits = read_attacks(ROOT / f"results/experiments/{audited}/privacy-audit.csv")
@@ -169,15 +169,15 @@ def measured() -> list[Row]:
 
 def accuracies(rows: Sequence[Row]) -> str:
     """The table of accuracies in Markdown."""
-    told = []
+    cells_by_method = []
     for unit in EXPERIMENTS:
         control = next(row for row in rows if row.unit == unit and row.run == NOT_PRIVATE)
         for method, (title, protects, _) in METHODS.items():
             if protects == unit:
                 own = {row.epsilon: row for row in rows if row.run == method}
                 cells = [_interval(own[epsilon]) for epsilon in EPSILONS]
-                told.append([title, unit, *cells, f"{control.mean:.3f}"])
-    return table(("method", "protects", *(f"ε = {e}" for e in EPSILONS), "ε = ∞"), told)
+                cells_by_method.append([title, unit, *cells, f"{control.mean:.3f}"])
+    return table(("method", "protects", *(f"ε = {e}" for e in EPSILONS), "ε = ∞"), cells_by_method)
 
 
 def _interval(row: Row) -> str:
@@ -186,7 +186,7 @@ def _interval(row: Row) -> str:
 
 def attacked(rows: Sequence[Row]) -> str:
     """The table of attacks in Markdown."""
-    told = [
+    cells = [
         [
             METHODS[row.run][0], f"{row.epsilon:g}", f"{row.noise:.3f}", f"{row.accountant:.3f}",
             f"{row.pair:.2f}", f"{row.within:.2f}", f"{row.attacked:.2f}", f"{row.runs:,}",
@@ -196,7 +196,7 @@ def attacked(rows: Sequence[Row]) -> str:
     ]  # fmt: skip
     head = ("method", "ε", "noise / sensitivity", "accountant", "pair, at least",
             "attack, by the accountant", "attack alone", "runs")  # fmt: skip
-    return table(head, told)
+    return table(head, cells)
 
 
 def without() -> str:

@@ -87,7 +87,7 @@ def leads(rows: Sequence[Row]) -> str:
             own = [row for row in rows if row["claim"] == f"fedpage-fig{panel}/{claim}"]
             whole, *cases = own
             tested = [case for case in cases if case["outcome"] != "not testable"]
-            cells += [_told(whole), "; ".join(_steps(tested))]
+            cells += [_outcome(whole), "; ".join(_steps(tested))]
         lines.append(cells)
     return table(("figure", "SCAFFOLD ≫ FedAvg", "at steps", "FedPAGE ≫ FedAvg", "at steps"), lines)
 
@@ -100,7 +100,7 @@ def measures(rows: Sequence[Row]) -> str:
         for panel in ("2a", "2b", "3a", "3b"):
             whole, *cases = (row for row in rows if row["claim"] == f"fedpage-fig{panel}/{claim}")
             same = len({case["outcome"] for case in cases}) == 1
-            cells.append(_told(whole) + ("" if same else f": {'; '.join(_steps(cases))}"))
+            cells.append(_outcome(whole) + ("" if same else f": {'; '.join(_steps(cases))}"))
         lines.append(cells)
     return table(("FedPAGE ≥ SCAFFOLD", "2(a)", "2(b)", "3(a)", "3(b)"), lines)
 
@@ -123,7 +123,7 @@ def _steps(cases: Sequence[Row]) -> Iterator[str]:
         yield f"{', '.join(case['case'].removeprefix('effective step ') for case in own)} {outcome}"
 
 
-def _told(row: Row) -> str:
+def _outcome(row: Row) -> str:
     return row["outcome"] + (" (fragile)" if row["fragile"] else "")
 
 

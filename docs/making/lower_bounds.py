@@ -115,8 +115,8 @@ def rows_of(columns: Sequence[Column], found: Sequence[dict[str, Tried]]) -> Ite
             if isinf(tried.middle):
                 cells.append(f"never: {tried.lowest:.2g}")
                 continue
-            told = f"{low:,g}" if low == high else f"{low:,g}–{high:,g}"
-            cells.append(f"{told} ({tried.middle / column.least:.1f})")
+            span = f"{low:,g}" if low == high else f"{low:,g}–{high:,g}"
+            cells.append(f"{span} ({tried.middle / column.least:.1f})")
         yield [text(first.run.title), *cells]
 
 

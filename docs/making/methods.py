@@ -44,8 +44,8 @@ def page() -> str:
 
 def _heading(federation: type[Federation]) -> str:
     """Who holds what: the first line of the folder's docstring."""
-    told = sys.modules[federation.__module__].__doc__ or federation.name
-    return told.splitlines()[0].removesuffix(".")
+    docstring = sys.modules[federation.__module__].__doc__ or federation.name
+    return docstring.splitlines()[0].removesuffix(".")
 
 
 def _values(name: str, seen: set[type[Model]]) -> Iterator[str]:
@@ -58,14 +58,14 @@ def _values(name: str, seen: set[type[Model]]) -> Iterator[str]:
 def _method(name: str) -> Iterator[str]:
     method = algorithm_class(name)
     general, keys = described(method)
-    told = symbols(method) | keys
+    descriptions = symbols(method) | keys
     yield f"(method-{name.replace('_', '-')})=\n\n### {text(method.title)}"
     yield f"`algorithm: {name}`"
     yield as_markdown(general)
-    yield certificates.told(name)
+    yield certificates.as_text(name)
     yield f"*Source*: {in_line(method.source)}."
     rows = [
-        [code(key), shown(field.annotation), default_of(field), in_line(told.get(key, ""))]
+        [code(key), shown(field.annotation), default_of(field), in_line(descriptions.get(key, ""))]
         for key, field in method.model_fields.items()
     ]
     if rows:
@@ -76,8 +76,8 @@ def undescribed() -> Iterator[str]:
     """Hyper-parameters of which docstrings say nothing, as method.key."""
     for name in algorithm_names():
         method = algorithm_class(name)
-        told = symbols(method) | described(method)[1]
-        yield from (f"{name}.{key}" for key in method.model_fields if key not in told)
+        descriptions = symbols(method) | described(method)[1]
+        yield from (f"{name}.{key}" for key in method.model_fields if key not in descriptions)
         for field in method.model_fields.values():
             for model in models_in(field.annotation):
                 yield from undescribed_of(model)

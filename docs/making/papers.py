@@ -104,7 +104,7 @@ def _paper(of: _Sources, key: str) -> Iterator[str]:
     yield f"{sentence_counts(rows)}."
     yield table(
         ("claim, as printed", "test", "setting", "outcome", "judged in"),
-        [_told(row, tests) for row in rows],
+        [_claim_row(row, tests) for row in rows],
     )
     if silent := _not_judged(of, key, rows):
         yield f"Claims that have a test but no verdict: {silent}."
@@ -141,8 +141,8 @@ def _errata(of: _Sources, key: str) -> Iterator[str]:
 
 def _reference(paper: Paper) -> str:
     authors = ", ".join(map(text, paper.authors))
-    told = f"{authors}: *{text(paper.title)}*. {text(paper.venue)}, {paper.year}, "
-    return told + link(text(paper.identifier), paper.address) + "."
+    citation = f"{authors}: *{text(paper.title)}*. {text(paper.venue)}, {paper.year}, "
+    return citation + link(text(paper.identifier), paper.address) + "."
 
 
 def _sentences(of: _Sources, key: str, settings: Mapping[str, str]) -> list[SentenceOutcome]:
@@ -152,11 +152,11 @@ def _sentences(of: _Sources, key: str, settings: Mapping[str, str]) -> list[Sent
 def sentence_counts(rows: Sequence[SentenceOutcome]) -> str:
     """How the paper's claims came out, by setting, in words."""
     counts = count_by_setting(rows).items()
-    told = (f"{setting}: {format_outcomes(own)}" for setting, own in counts if own)
-    return capital("; ".join(told)) or "None is judged"
+    by_setting = (f"{setting}: {format_outcomes(own)}" for setting, own in counts if own)
+    return capital("; ".join(by_setting)) or "None is judged"
 
 
-def _told(row: SentenceOutcome, tests: Mapping[str, str]) -> list[str]:
+def _claim_row(row: SentenceOutcome, tests: Mapping[str, str]) -> list[str]:
     """A row of the table of printed claims, with the experiments that test them."""
     sentence, by_experiment = row.sentence, dict.fromkeys(one.experiment for one in row.claims)
     shown = ", ".join(link(name, f"#{name}") for name in by_experiment)
@@ -194,7 +194,7 @@ def _rows(of: _Sources, key: str) -> Iterator[list[str]]:
         outcomes = [f"see {text(counted[name])}" for name in judged]
         if counts or not outcomes:
             outcomes = [format_outcomes(counts), *outcomes]
-        told = "; ".join(filter(None, [each.data, each.size, each.why]))
+        setup = "; ".join(filter(None, [each.data, each.size, each.why]))
         shown = [
             link(name, f"#{name}") + (f" ({explored})" if (explored := _explored(of, name)) else "")
             for name in each.experiments
@@ -203,7 +203,7 @@ def _rows(of: _Sources, key: str) -> Iterator[list[str]]:
         declared = [code(name) for name in each.experiments if not of.has_result(name)]
         about = " ".join(
             [
-                f"{text(told)}.",
+                f"{text(setup)}.",
                 *([f"Figure, table, verdicts: {', '.join(shown)}."] if shown else []),
                 *([f"No result is kept for {', '.join(declared)}."] if declared else []),
             ]
@@ -250,8 +250,8 @@ def _experiment(of: _Sources, name: str, notes: dict[str, str]) -> Iterator[str]
     yield f"({name})=\n\n### {name}"
     first = notes.setdefault(experiment.notes, name)
     same = first != name and len(experiment.notes) > 80
-    told = f"Notes: those of {link(first, f'#{first}')}." if same else text(experiment.notes)
-    yield f"**{title}** ({source}). {told}"
+    remarks = f"Notes: those of {link(first, f'#{first}')}." if same else text(experiment.notes)
+    yield f"**{title}** ({source}). {remarks}"
     if explored := _explored(of, name, "Explore"):
         curves = "curves, numbers, " if name in of.published.drawable else ""
         yield f"{explored}: {curves}cases and evidence."
@@ -283,12 +283,12 @@ def _counted(number: int, what: str) -> str:
 def _origin(of: _Sources, name: str) -> str:
     """Where an experiment is declared, on which data, and where its numbers are published."""
     experiment = of.plan.experiments[name]
-    told = f"Declared in {code(experiment.where.partition(' ')[0])}, on {code(experiment.dataset)}"
+    where = f"Declared in {code(experiment.where.partition(' ')[0])}, on {code(experiment.dataset)}"
     if (folder := of.published.folder(name)) is None:
-        return f"{told}."
+        return f"{where}."
     again = code(f"fedatlas rederive {name}/CLAIM")
     return (
-        f"{told}; numbers in {link(code(f'published/{folder.name}'), '../published.md')}, one of "
+        f"{where}; numbers in {link(code(f'published/{folder.name}'), '../published.md')}, one of "
         f"them {link('anew', '../published.md#one-number-anew')}: {again}."
     )
 
@@ -301,9 +301,9 @@ def _claimed(of: _Sources, name: str, claim: Claim) -> list[str]:
         kept = (one.outcome for one in of.kept if (one.experiment, one.claim) == place)
         outcome = next(kept, "")
         return [*about, f"{MARKS[outcome]} {outcome}" if outcome else "–", ""]
-    told = f"{MARKS[verdict.outcome]} {verdict.outcome}{', fragile' * bool(verdict.fragile)}"
+    cell = f"{MARKS[verdict.outcome]} {verdict.outcome}{', fragile' * bool(verdict.fragile)}"
     (verdict,) = titled([verdict], {name: of.plan.run_titles(name)})
-    return [*about, told, _effect(verdict)]
+    return [*about, cell, _effect(verdict)]
 
 
 def _effect(verdict: Verdict) -> str:

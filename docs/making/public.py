@@ -18,11 +18,13 @@ def as_restructured_text(
     # A star of a formula, or of arguments, would begin emphasis.
     prose = "\n".join(lines).partition(">>>")[0].count("\n")
     lines[:prose] = [line.replace("*", r"\*") for line in lines[:prose]]
-    general, told = parted("\n".join(lines), parameters)
-    if not told:
+    general, described = parted("\n".join(lines), parameters)
+    if not described:
         return
     before, mark, after = general.partition("\n\n>>>")
     fields = [
-        f":param {each}: {' '.join(told[each].split())}" for each in parameters if each in told
+        f":param {each}: {' '.join(described[each].split())}"
+        for each in parameters
+        if each in described
     ]
     lines[:] = [*before.splitlines(), "", *fields, "", *(mark + after).splitlines(), ""]

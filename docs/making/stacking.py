@@ -1,4 +1,4 @@
-"""Wide tables of words, whose rows a phone shows as lists: cells are told their columns."""
+"""Wide tables of words, whose rows a phone shows as lists: each cell names its column."""
 
 from typing import Any
 

@@ -111,8 +111,8 @@ def _plain(claim: Claim) -> dict[str, Any]:
 
 def _kind(test: dict[str, Any]) -> str:
     what = [test.get("relation"), test.get("measurement"), test.get("cost")]
-    told = ", ".join(code(each) for each in what if each)
-    return code(test["kind"]) + (f" ({told})" if told else "")
+    parameters = ", ".join(code(each) for each in what if each)
+    return code(test["kind"]) + (f" ({parameters})" if parameters else "")
 
 
 def _declared(tests: list[dict[str, Any]]) -> str:

@@ -1,4 +1,4 @@
-"""What the code of a step means: a digest over every module of ours that it imports.
+"""Digests of code: the meaning of every fedatlas module that a step imports.
 
 Comments, docstrings and formatting do not count; nor do imports under `if TYPE_CHECKING:` make a
 module count. Source files are parsed, never imported. Rules take the digest as input from a small

@@ -20,7 +20,7 @@ class FedatlasError(Exception):
 
 
 class RunFailedError(Exception):
-    """An exception of a run that is no FedatlasError, with all that a user is told."""
+    """An exception in a run that is no FedatlasError, with the message for the user."""
 
 
 class NotReadNowError(FedatlasError):
@@ -54,7 +54,7 @@ def shortage_in(error: BaseException | None) -> BaseException | None:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, as one sentence without its full stop."""
+    """The message of an error as one sentence without its full stop."""
     return str(error).split("\n")[0].rstrip(".") or type(error).__name__
 
 

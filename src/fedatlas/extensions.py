@@ -1,4 +1,4 @@
-"""What users add: files of the package, such as methods, and projects in folders elsewhere.
+"""Extensions by users: files in the package, such as methods, and projects in other folders.
 
 A project has folders of code such as `methods/*.py`, which Python finds as modules of this package,
 and configuration (docs/projects.md). An environment variable says which projects there are: so
@@ -126,7 +126,7 @@ def format_syntax_error(error: SyntaxError) -> str:
 
 
 def describe_place(error: BaseException) -> str | None:
-    """Where in a file that users add an exception began, with what it says; None if in none.
+    """The place in a user's file where an exception began, with its message; None if in none.
 
     That is the innermost such place: what fails deeper, in a library, was asked for there.
     """

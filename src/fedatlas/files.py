@@ -131,7 +131,7 @@ def remove_leftovers(path: Path, *, folders: bool = False) -> None:
 
 
 def temporary_prefix(name: str) -> str:
-    """How temporary names for `name` begin: they tell which process writes."""
+    """The beginning of temporary names for `name`, which shows the writing process."""
     return f".{name}.{_machine()}-{os.getpid()}-"
 
 

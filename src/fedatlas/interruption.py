@@ -1,4 +1,4 @@
-"""Signals that end a process wait until its work is saved."""
+"""Delay signals that end a process until its work is saved."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Interruption:
-    """In its block the first signal is only noted; a second one ends the process at once.
+    """Within its block the first signal is only recorded; a second one ends the process at once.
 
     Only the main thread gets signals: in other threads nothing changes.
     """
@@ -58,7 +58,7 @@ class Interruption:
 
 
 class HandingOn(Interruption):
-    """In its block every signal goes on to a group of processes, for which the caller waits.
+    """Within its block every signal is passed to a group of processes, for which the caller waits.
 
     The end of a terminal asks them to end, too. Signals that this process was started to ignore,
     as by `nohup`, it still ignores.

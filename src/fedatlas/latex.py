@@ -1,4 +1,4 @@
-"""Text for pdfLaTeX, which knows no Greek letter and no raised number."""
+"""Text for pdfLaTeX, which supports neither Greek letters nor superscripts."""
 
 import re
 import unicodedata

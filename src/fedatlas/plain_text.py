@@ -1,4 +1,4 @@
-"""Text out of experiments, data and anybody's folders is data: shown as written, never markup.
+"""Print text of experiments, data and files as it is written, never as markup.
 
 What shows it calls one function for each kind of page: `printable` and those below for terminals,
 `rest` for reStructuredText, `fedatlas.markdown.text` for Markdown, `html.escape` for HTML, and

@@ -1,4 +1,4 @@
-"""A published number or figure, made anew: judged by what is published, and a seed trained."""
+"""Derive a published number or figure again: judge it anew, and train a seed."""
 
 import json
 from collections.abc import Iterator
@@ -110,7 +110,7 @@ def format_origin(found: Found) -> str:
 def draw(found: Found, output: Path) -> None:
     """Draw the experiment's figure from what is published, as the workflow draws it."""
     if found.kept.declared is None:
-        raise FedatlasError(f"{found.name}: the configuration declares no such experiment")
+        raise FedatlasError(f"{found.name}: the configuration has no such experiment")
     traces = {run: dict(points) for run, points in found.runs.items()}
     draw_published(found.plan, found.name, traces, found.kept.selection, output)
 

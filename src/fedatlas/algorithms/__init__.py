@@ -1,4 +1,4 @@
-"""The methods, one file each, named as the method: adding a file adds a method.
+"""The methods: each has a file of its name, and a new file adds a method.
 
 Files lie here, or in the folder `methods` of a project (see `fedatlas.extensions`).
 `fedatlas.federations.algorithm` says what a file must define. A file whose name begins with `_` is

@@ -1,4 +1,4 @@
-"""What an answer counts that is τ rounds old: the functions s of FedAsync, which FedBuff takes."""
+"""Weights of answers that are τ rounds old: the functions s of FedAsync, also for FedBuff."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""Amplified FedAvg: federated averaging that every P rounds goes further the way it went."""
+"""Amplified FedAvg: federated averaging that extrapolates its path every P rounds."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar

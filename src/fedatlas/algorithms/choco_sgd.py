@@ -1,4 +1,4 @@
-"""CHOCO-SGD: agents on a graph send compressed differences from what neighbours know of them."""
+"""CHOCO-SGD: agents on a graph send compressed differences to neighbours' copies of models."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -1,4 +1,4 @@
-"""Cyclic training: one model goes from client to client; a control beside federated averaging."""
+"""Cyclic training: one model goes from client to client; a control for federated averaging."""
 
 from typing import Any, ClassVar
 

@@ -1,4 +1,4 @@
-"""DASHA: clients send compressed changes of their estimates, corrected by what was lost before."""
+"""DASHA: clients send compressed changes of estimates, and correct for what compression lost."""
 
 from dataclasses import dataclass
 from math import sqrt

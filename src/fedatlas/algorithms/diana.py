@@ -1,4 +1,4 @@
-"""DIANA: clients send compressed differences of their gradients from what they learnt of them."""
+"""DIANA: clients send compressed differences between gradients and learnt shifts."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self

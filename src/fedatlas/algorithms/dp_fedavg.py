@@ -71,7 +71,7 @@ class DpFedAvg(LocalWorkAlgorithm):
         return State(state.x + self.server_step_size * (total / self.clients_per_round))
 
     def check_run(self, spec: RunSpec) -> None:
-        """Clients must count equally: weights would tell of their samples, and change S.
+        """Refuse weighted clients: weights would reveal their samples, and change S.
 
         Who else takes part must not depend on a client's samples, as it does by a trace of
         availability, since rounds take longer where it has many. Clients that are away by chance,
@@ -92,13 +92,13 @@ class DpFedAvg(LocalWorkAlgorithm):
             )
 
     def budgets(self, context: PrivacyContext, iterations: int) -> dict[str, Budget]:
-        """By Rényi divergences, of the sampled Gaussian mechanism in every round."""
+        """Budgets by Rényi divergences of the sampled Gaussian mechanism in every round."""
         mechanism, delta = self.mechanism(context.clients), self.delta_of(context.clients)
         spent = mechanism.renyi_budget(range(1, iterations + 1), delta)
         return {f"Rényi, δ = {delta:.3g}": spent}
 
     def mechanism(self, clients: int) -> SampledGaussian:
-        """What a round releases of N clients."""
+        """The release of a round with N clients."""
         return SampledGaussian(
             self.sampling, clients, self.clients_per_round, self.noise_multiplier
         )
@@ -109,7 +109,7 @@ class DpFedAvg(LocalWorkAlgorithm):
 
     @property
     def privacy_statement(self) -> str:
-        """What ε and δ rest on: all that a client holds is protected."""
+        """The assumptions of ε and δ: all data of a client are protected."""
         delta = "N^-1.1" if self.delta is None else f"{self.delta:g}"
         if self.sampling == "poisson":
             adjacent = (

@@ -70,13 +70,13 @@ class DpLocalSgd(LocalStepsAlgorithm):
         return State(state.x + self.server_step_size * problem.mean(delta, clients))
 
     def budgets(self, context: PrivacyContext, iterations: int) -> dict[str, Budget]:
-        """By Rényi divergences, of the smallest client's samples, K steps in every round."""
+        """Budgets by Rényi divergences: the smallest client's samples, K steps in every round."""
         mechanism, delta = self.mechanism(context.samples), self.delta_of(context.samples)
         steps = range(self.local_steps, self.local_steps * iterations + 1, self.local_steps)
         return {f"Rényi, δ = {delta:.3g}": mechanism.renyi_budget(steps, delta)}
 
     def mechanism(self, samples: int) -> SampledGaussian:
-        """What one local step of a client with so many samples releases."""
+        """The release of one local step of a client with so many samples."""
         drawn = min(self.batch_size or samples, samples)
         return SampledGaussian("fixed_size", samples, drawn, self.noise_multiplier)
 
@@ -91,7 +91,7 @@ class DpLocalSgd(LocalStepsAlgorithm):
 
     @property
     def privacy_statement(self) -> str:
-        """What ε and δ rest on: one sample is protected."""
+        """The assumptions of ε and δ: one sample is protected."""
         delta = "M^-1.1" if self.delta is None else f"{self.delta:g}"
         return (
             "protects one sample of a client: data differ by one replaced sample, the clients' "

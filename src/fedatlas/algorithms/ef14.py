@@ -1,4 +1,4 @@
-"""EF14: clients send compressed steps, and add to the next step what compression left out."""
+"""EF14: clients send compressed steps, and add the compression error to the next step."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -1,4 +1,4 @@
-"""EF21: clients send compressed changes of what the server knows of their gradients."""
+"""EF21: clients send compressed differences between gradients and the server's estimates."""
 
 from dataclasses import dataclass
 from math import sqrt

@@ -1,4 +1,4 @@
-"""EXTRA: agents on a graph correct each step by the one before, and so reach the optimum."""
+"""EXTRA: agents on a graph correct each step by the previous one, which makes it exact."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -1,4 +1,4 @@
-"""FedAdagrad: federated averaging whose server has steps that squares of all rounds shrink."""
+"""FedAdagrad: federated averaging whose server divides steps by sums of squares (AdaGrad)."""
 
 from typing import Any, ClassVar
 

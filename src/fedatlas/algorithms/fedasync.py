@@ -1,4 +1,4 @@
-"""FedAsync: the server mixes in every client's model as it arrives, older ones less."""
+"""FedAsync: the server mixes in each model as it arrives, with less weight if it is older."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -1,4 +1,4 @@
-"""FedBuff: the server steps whenever so many clients' updates are in its buffer."""
+"""FedBuff: the server steps whenever its buffer holds enough clients' updates."""
 
 from typing import Any, ClassVar
 

@@ -1,4 +1,4 @@
-"""FedDANE: local steps on a proximal subproblem whose linear term is a mean gradient's."""
+"""FedDANE: local steps on a proximal subproblem with the mean gradient as linear term."""
 
 from typing import Any, ClassVar
 

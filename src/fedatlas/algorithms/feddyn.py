@@ -1,4 +1,4 @@
-"""FedDyn: local steps whose pull to the server's model and linear term make clients agree."""
+"""FedDyn: local steps with a proximal and a linear term that make clients agree."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -1,4 +1,4 @@
-"""FedLin: local steps corrected by gradients of this round, as long as each client takes steps."""
+"""FedLin: local steps corrected by gradients of this round; clients may take unequal numbers."""
 
 from typing import Any, ClassVar
 

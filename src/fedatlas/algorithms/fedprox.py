@@ -1,4 +1,4 @@
-"""FedProx: federated averaging whose local steps are pulled to the server's model."""
+"""FedProx: federated averaging with a proximal term towards the server's model."""
 
 from typing import Any, ClassVar
 

@@ -1,4 +1,4 @@
-"""FedSAM: federated averaging of sharpness-aware local steps."""
+"""FedSAM: federated averaging with sharpness-aware local steps."""
 
 from typing import Any, ClassVar
 

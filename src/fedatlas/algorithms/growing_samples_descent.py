@@ -1,4 +1,4 @@
-"""Output perturbation with sample sizes that vary in time, after Wang and Zhang."""
+"""Output perturbation with sample sizes that grow over time, after Wang and Zhang."""
 
 from math import floor
 from typing import ClassVar

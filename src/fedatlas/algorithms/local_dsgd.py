@@ -1,4 +1,4 @@
-"""Local DSGD: agents on a graph take several steps of their own, then average with neighbours."""
+"""Local DSGD: agents on a graph take several local steps, then average with neighbours."""
 
 from typing import Any, ClassVar
 

@@ -1,4 +1,4 @@
-"""MARINA: clients send compressed changes of their gradients, and now and then whole gradients."""
+"""MARINA: clients send compressed changes of gradients, and at random times whole gradients."""
 
 from dataclasses import dataclass
 from math import sqrt

@@ -1,4 +1,4 @@
-"""Mime: local steps that mimic centralised momentum, which stands still within a round."""
+"""Mime: local steps with centralised momentum, which is fixed within a round."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -1,4 +1,4 @@
-"""Power-of-Choice: among some candidates, the clients with the greatest loss take part."""
+"""Power-of-Choice: the candidates with the largest loss take part in a round."""
 
 from typing import Any, ClassVar, Self
 

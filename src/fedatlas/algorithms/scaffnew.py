@@ -1,4 +1,4 @@
-"""Scaffnew: local gradient steps, whose number a coin decides, with control variates."""
+"""Scaffnew: local steps with control variates; a coin decides when clients communicate."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar

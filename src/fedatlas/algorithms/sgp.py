@@ -1,4 +1,4 @@
-"""SGP: agents on a directed graph push parts of their models, and divide by the weights pushed."""
+"""SGP: agents on a directed graph push shares of models, and divide by the pushed weights."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -1,4 +1,4 @@
-"""Decentralised descent on ternary messages, after Wang and Başar: quantisation is the privacy."""
+"""Decentralised descent on ternary messages, whose quantisation is private (Wang and Başar)."""
 
 from typing import ClassVar
 

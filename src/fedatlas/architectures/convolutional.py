@@ -13,7 +13,7 @@ from fedatlas.errors import FedatlasError
 
 
 def cnn_8x8(shape: tuple[int, ...], outputs: int) -> nn.Module:
-    """A small CNN for the 8 × 8 digits of the demo, ours; torch's default initialisation."""
+    """A small CNN of our own for the demo's 8 × 8 digits; torch's default initialisation."""
     _require("cnn_8x8", shape, (1, 8, 8))
     return nn.Sequential(
         nn.Conv2d(1, 8, 3, padding=1),
@@ -83,7 +83,7 @@ def cnn_32x32(shape: tuple[int, ...], outputs: int) -> nn.Module:
 
 
 def cnn_strided(shape: tuple[int, ...], outputs: int) -> nn.Module:
-    """A small CNN for parts of images, ours; torch's default initialisation.
+    """A small CNN for parts of images, our own design; torch's default initialisation.
 
     Strides in place of pooling: a minibatch of 2000 halves of 28 × 28 takes a CPU some 0.03 s.
     5,866 parameters with one channel of 28 × 14 and ten outputs.

@@ -24,7 +24,7 @@ from fedatlas.schema.partitions import MOST_CLASSES
 
 
 class NetworkLoss(ABC):
-    """What outputs (…, k) cost beside targets (…), sample by sample.
+    """The loss of outputs (…, k) for targets (…), sample by sample.
 
     outputs: k, of the network.
     """
@@ -96,7 +96,7 @@ class Classification(NetworkLoss):
         return functional.cross_entropy(outputs, targets, reduction="none")
 
     def predictions(self, outputs: torch.Tensor) -> torch.Tensor:
-        """The target that outputs stand for, (n,)."""
+        """The target that outputs predict, (n,)."""
         return outputs.argmax(-1)
 
     def right(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:

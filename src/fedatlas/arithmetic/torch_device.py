@@ -104,7 +104,7 @@ _MOST_NUMBERS = 500_000_000
 
 
 def shape_of(metadata: dict[str, Any]) -> tuple[int, ...]:
-    """What networks take for the shape of a sample: of rows without one, their columns."""
+    """The shape of a sample for networks; for rows without a shape it is their columns."""
     return tuple(metadata["shape"] or [metadata["features"]])
 
 

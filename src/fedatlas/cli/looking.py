@@ -220,7 +220,7 @@ def _verify_verdicts(published: Path, config: Path, as_json: bool) -> None:
     if as_json:
         say(json.dumps(rejudging.as_plain(found), indent=2))
     else:
-        for line in rejudging.told(found):
+        for line in rejudging.format_rejudged(found):
             say(line)
     raise typer.Exit(int(any(one.fails for one in found)))
 

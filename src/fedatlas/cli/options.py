@@ -29,7 +29,7 @@ Output = Annotated[Path, typer.Option(help="File to write.")]
 Configuration = Annotated[
     Path,
     typer.Option(
-        help="Configuration folder; by default the workflow's. Projects here are always added.",
+        help="Configuration folder; by default the workflow's. Projects are added to it.",
         default_factory=shipped_configuration,
         show_default=False,
     ),

@@ -28,7 +28,7 @@ def rederive(
         None
     ),
     seconds: Annotated[
-        float, typer.Option(help="Skip the training if its record took longer than this.")
+        float, typer.Option(help="Skip the training if it took longer when it was recorded.")
     ] = SECONDS,
     figure: Annotated[
         Path | None, typer.Option(help="Draw the experiment's figure, .svg, .pdf or .png.")

@@ -21,7 +21,8 @@ def run(
     cores: Annotated[int, typer.Option(min=1, help="How many cores to use.")] = 2,
     mirror: Mirror = None,
     device: Annotated[
-        str | None, typer.Option(help="Where to train: auto, cpu, cuda, cuda:N, or cuda/M.")
+        str | None,
+        typer.Option(help="Where to train: auto, cpu, cuda or cuda:N; cuda/M: M runs at a time."),
     ] = None,
     seeds: Seeds = None,
     decide: Annotated[

@@ -1,4 +1,4 @@
-"""Compressors of messages, one file each, named as experiments call them: adding a file adds one.
+"""Compressors of messages: each has a file of its name, and a new file adds one.
 
 Files lie here, or in the folder `compressors` of a project (see `fedatlas.extensions`). A file with
 a name that begins with `_` is shared by others. A hyper-parameter of the type Compressor is a
@@ -63,7 +63,7 @@ class Compressor(KindModel):
         return 1 / (1 + self.variance(dimension))
 
     def part_sent(self, dimension: int, itemsize: int) -> float:
-        """What a message takes of the row itself; 1 where it varies, as is enough for any.
+        """The share of the row itself in a message; 1 where it varies, which is safe for any.
 
         itemsize: bytes of an entry. Times on a declared network follow from it.
         """

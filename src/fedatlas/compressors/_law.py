@@ -1,4 +1,4 @@
-"""Whether a compressor does what it declares, by what it makes of a few rows.
+"""Check that a compressor keeps its declared law, on a few rows.
 
 Only what no sound compressor can fail, but with a chance below one in a million: averages over
 thousands of draws are compared up to 8 standard deviations, of numbers from a fixed seed.

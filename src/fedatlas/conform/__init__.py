@@ -1,4 +1,4 @@
-"""Another implementation of a method beside ours: where do the two part first?
+"""Compare another implementation of a method with fedatlas's: where do they first deviate?
 
 What our method draws in a round is written down and given to the other side, which computes the
 same round in numbers of its own. Compared are quantities by name, as the fields of our state are

@@ -1,4 +1,4 @@
-"""The other side of a comparison, and where the two part first."""
+"""The other implementation of a comparison, and the first deviation."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class Deviation(NamedTuple):
 
 @dataclass
 class Comparison:
-    """What was found.
+    """The result of a comparison.
 
     rounds: how many were played. first: what deviates in the first round in which anything does,
         those of single clients first, then by size; empty where all conforms.

@@ -1,4 +1,4 @@
-"""What the other side of a comparison computes, is given and returns, of one method, in words."""
+"""Explain one method for `conform --explain`: what a file gets, computes and returns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LAWS = {"uniform": "uniform in [0, 1)", "normal": "standard normal", "laplace":
 
 
 def certificate(name: str) -> tuple[Path, str]:
-    """Where a method's certificate lies, and its update equations; "" of one without."""
+    """The place of a method's certificate, and its update equations; "" without one."""
     file = repository() / "tests" / "certificates" / f"{name}.py"
     if not file.is_file():
         return file, ""

@@ -1,4 +1,4 @@
-"""Our side of a comparison: what a method draws, and its problem in numpy for the other side."""
+"""The fedatlas side of a comparison: a method's draws, and its problem in numpy."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class _Listed(list[Any]):
 
 @dataclass
 class Draws(_Named):
-    """What our method drew in one round, in the order in which it drew.
+    """The random numbers that a method of fedatlas drew in one round, in order.
 
     round: from 0. clients: who take part, (S,), ascending; all where the method chooses nobody.
     staleness: where answers are taken as they arrive, in that order, (S,) rounds since each client

@@ -1,1 +1,1 @@
-"""From raw files to prepared Parquet."""
+"""Prepare data: from raw files to Parquet."""

@@ -1,4 +1,4 @@
-"""The catalogue of data sets, steps that fetch and prepare what it lists, and remedies.
+"""The catalogue of data sets: entries, and steps that download and prepare them.
 
 The plan reads the catalogue: what only steps need is imported within them.
 """

@@ -1,4 +1,4 @@
-"""Entries of the catalogue: what all have in common; formats add their options and readers."""
+"""Entries of the catalogue: their common keys; formats add options and readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Raw files onto the disk: from a mirror folder or the internet, verified, whole or not at all.
+"""Get raw files from a mirror folder or the internet: verified, and whole or not at all.
 
 Files and archives are unpacked within a bound and without links.
 """

@@ -1,4 +1,4 @@
-"""Raw files of a catalogue: addresses, packing, checksums, and what local copies were made of.
+"""Raw files of the catalogue: addresses, packing, checksums, and sources of local copies.
 
 Known checksums are verified; unknown ones are recorded once the file was read, and verified ever
 after.

@@ -57,7 +57,7 @@ Values = TypeVar("Values", tuple[Raw, ...], dict[Raw, float] | None)
 
 
 def told_apart(values: Values) -> Values:
-    """The listed values; ValueError if two stand for the same one."""
+    """The listed values; ValueError if two of them mean the same one."""
     seen: dict[Raw, Raw] = {}
     for raw in values or ():
         for key in {raw, str(raw).strip()}:

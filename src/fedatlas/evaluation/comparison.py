@@ -178,7 +178,7 @@ def sign_p(gaps: np.ndarray, border: float, seeds_added: bool = False) -> float:
 
 @cache
 def p_of_signs(seeds: int, against: int = 0, seeds_added: bool = False) -> float:
-    """One-sided p of the sign test of which so many seeds speak against the claim."""
+    """One-sided p of the sign test in which so many seeds are against the claim."""
     # scipy.stats would load for longer than most judgements take.
     from scipy.special import bdtr
 

@@ -10,7 +10,7 @@ from fedatlas.evaluation.tables import parse_rows, row_parser
 
 
 class ConstantRow(NamedTuple):
-    """What the best constant predictor has of a run's measurement; see `studies.constants`.
+    """The best constant predictor's value of a run's measurement; see `studies.constants`.
 
     seed: whose rows are so shared out; None of all.
     """
@@ -22,7 +22,7 @@ class ConstantRow(NamedTuple):
 
 
 class Constants:
-    """What the best constant predictor has, by run, measurement and seed."""
+    """Values of the best constant predictor, by run, measurement and seed."""
 
     def __init__(self, rows: Iterable[ConstantRow]) -> None:
         self._values: dict[tuple[str, str], dict[int | None, float]] = {}

@@ -147,14 +147,14 @@ def to_text(strip: Strip | None) -> str:
 
 
 def from_text(text: str) -> tuple[str, list[tuple[str, list[str]]]]:
-    """What is scaled, and outcomes with their scales, as `to_text` wrote them; empty of none."""
+    """What is scaled, and outcomes with their scales, as `to_text` wrote them; or empty."""
     of, _, parts = text.partition(": ")
     found = [part.partition(" at ") for part in parts.split("; ") if part]
     return of, [(outcome, scales.split(", ")) for outcome, _, scales in found]
 
 
 def in_words(text: str) -> str:
-    """Where a strip changes, and to what; empty of none."""
+    """Where a strip changes, and to which outcome; empty for an empty strip."""
     of, parts = from_text(text)
     told = []
     for place, (outcome, scales) in enumerate(parts):

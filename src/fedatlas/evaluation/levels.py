@@ -153,7 +153,7 @@ def own_latency(trace: Trace) -> float:
 
 
 def smallest(measurement: str) -> float:
-    """The distance to its best value below which a measurement's values are not told apart."""
+    """Values of a measurement that are this close to the best one are not distinguished."""
     if measurement in LARGER_IS_BETTER:
         return _SMALLEST_DISTANCE_TO_ONE
     return OPTIMUM_ACCURACY if measurement == "suboptimality" else _SMALLEST
@@ -208,7 +208,7 @@ def worse_than_start(trace: Trace, measurement: str) -> np.ndarray:
 
 
 def above_start(trace: Trace) -> np.ndarray:
-    """(seeds, records) whether the objective stands above where it started.
+    """(seeds, records) whether the objective lies above its value at the start.
 
     Runs made elsewhere may not measure it.
     """

@@ -34,7 +34,7 @@ Targets = Sequence[float] | Mapping[str, Sequence[float]]
 
 @dataclass(frozen=True)
 class Costs:
-    """What methods spent until they reached targets, in one currency.
+    """Costs of methods to reach targets, of one kind.
 
     methods: their names. problem, target: (pairs,). spent: (pairs, methods, instances), +inf where
     an instance never reached the target, NaN behind the last instance of a problem that has fewer.
@@ -59,7 +59,7 @@ class Costs:
 def costs_to_targets(
     problems: Problems, measurement: str | Mapping[str, str], targets: Targets, cost: str
 ) -> Costs:
-    """What every method spends on every pair, read off as `cost_to_reach` does.
+    """The cost of every method for every pair, read as `cost_to_reach` does.
 
     measurement: of all problems, or problem → its own. Instances are the seeds that all methods of
     a problem have. FedatlasError for problems whose methods are not the same, or share no seed.
@@ -148,7 +148,7 @@ def area(ratio: np.ndarray, most: float = MOST) -> np.ndarray:
 
 
 def worth(ratio: np.ndarray, most: float = MOST) -> np.ndarray:
-    """What each pair adds to an area: (most − r)/(most − 1), or 0 behind."""
+    """The share of an area that each pair adds: (most − r)/(most − 1), or 0 behind."""
     found: np.ndarray = (most - np.clip(ratio, 1, most)) / (most - 1)
     return found
 
@@ -205,7 +205,7 @@ class Scores:
 
     @property
     def ahead(self) -> np.ndarray:
-        """(methods, methods) whether the first is ahead of the second, and told apart."""
+        """(methods, methods) whether the first is significantly ahead of the second."""
         found: np.ndarray = self.area[:, None] - self.area > self.margin
         return found
 

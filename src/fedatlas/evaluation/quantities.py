@@ -132,7 +132,7 @@ class EffectTest(ClaimTest, ABC):
 
     @property
     def tie(self) -> float:
-        """From which difference on runs differ, whatever the claim asks for: our choice."""
+        """Smaller differences count as none, whatever the claim declares: our choice."""
         return COUNTING_FACTOR if self.unit == "decades" else COUNTING_DIFFERENCE
 
     @property
@@ -478,5 +478,5 @@ def _spread(losses: Sequence[np.ndarray]) -> float:
 
 
 def sign_of(measurement: str) -> int:
-    """By which values become losses."""
+    """The sign that turns values into losses."""
     return -1 if measurement in LARGER_IS_BETTER else 1

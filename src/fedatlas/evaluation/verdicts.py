@@ -266,7 +266,7 @@ def read_verdicts(path: Path) -> list[Verdict]:
 
 
 def whole_claims(verdicts: Sequence[Verdict], question: str | None = None) -> list[Verdict]:
-    """One row for each claim; question: of the paper or ours, otherwise of both."""
+    """One row for each claim. question: of the paper or our own; by default both."""
     return [
         verdict for verdict in verdicts if verdict.is_whole and question in (None, verdict.question)
     ]

@@ -1,1 +1,1 @@
-"""Who talks to whom: one folder per kind of federation."""
+"""Federations: who holds data and who sends to whom, one folder for each kind."""

@@ -1,4 +1,4 @@
-"""What a method is: frozen hyper-parameters with two pure functions, `start` and `round`."""
+"""The interface of methods: frozen hyper-parameters with pure functions `start` and `round`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class StepBound:
 
     @property
     def factor(self) -> float:
-        """By what factor the step exceeds the bound; at most 1 where it is covered."""
+        """The factor by which the step exceeds the bound; at most 1 where it is covered."""
         return self.value / self.bound
 
     @property
@@ -125,7 +125,7 @@ class Algorithm(Model, ABC):
 
     @property
     def privacy_statement(self) -> str:
-        """What its ε and δ rest on, and whom they protect; empty without any."""
+        """The assumptions of its ε and δ, and whom they protect; empty without any."""
         return "as the method itself accounts for it" if self.has_budgets() else ""
 
     @classmethod

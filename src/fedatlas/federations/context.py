@@ -1,4 +1,4 @@
-"""What methods run in: data, arithmetic and network, one folder for each federation.
+"""The interface to methods' surroundings: data, arithmetic and network of each federation.
 
 Each folder has one subclass of Federation in its `__init__`, which is loaded by name, so that a run
 depends on the code of its own federation only.
@@ -37,7 +37,7 @@ class SeedRun:
 
 @dataclass(frozen=True)
 class Privacy:
-    """What a method promises of privacy; nothing, by default.
+    """The privacy that a method promises; none by default.
 
     statement: what its budgets rest on. warnings: conditions of theorems that do not hold.
     spent: "epsilon" and "delta" after each round, (rounds + 1,); empty without a budget.

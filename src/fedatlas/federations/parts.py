@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # the workflow imports federations when it is parsed: keep li
 
 
 class Predicted(NamedTuple):
-    """What a model makes of samples, for measurements; as numpy.
+    """Predictions of a model for samples, for measurements; as numpy.
 
     outputs: margins (n,) of a linear model, or (n, k) of a network. labels: (n,). right: (n,) bool,
     whether the model predicts the label's class; all False where labels are no classes. offsets:
@@ -139,7 +139,7 @@ def bytes_together(bits: Any, messages: int) -> float:
 
 
 class Load(NamedTuple):
-    """What a client does for one answer.
+    """The work of a client for one answer.
 
     gradients: per-sample gradients, (N,) by client. down, up: bytes that it is sent, and sends.
     trips: how many times it is sent something and answers.

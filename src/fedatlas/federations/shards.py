@@ -130,7 +130,7 @@ def read_tiered_shards(paths: Sequence[Path]) -> TieredSamples:
 
 
 class RowsByClient(NamedTuple):
-    """Where a silo stores the samples of a minibatch.
+    """The places in a silo of the samples of a minibatch.
 
     rows: (B,) client by client. place: (B,) of each in ζ. bounds: (K + 1,) where clients' begin.
     sizes: (K,) |ζ_k|.

@@ -1,4 +1,4 @@
-"""Which colour a method has, in figures, in the explorer and in the gallery: one table."""
+"""The colours of methods in figures, explorer and gallery: one table."""
 
 from __future__ import annotations
 

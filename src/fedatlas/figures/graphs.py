@@ -1,4 +1,4 @@
-"""Who sends to whom: weighted directed graphs with their roots, and trees along which sums go."""
+"""Draw who sends to whom: weighted directed graphs with roots, and trees of secure sums."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def _looks(titles: Mapping[str, str], methods: Mapping[str, str]) -> dict[str, d
 
 
 def compose_recovery(title: str, rows: Sequence[RecoveryRow]) -> Canvas:
-    """What histories of messages reveal, against their length.
+    """Draw how much histories of messages reveal, by their length.
 
     Errors are relative, on logarithmic axes; 1 is what answers of zeros, or of the mean, give.
     """

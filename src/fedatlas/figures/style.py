@@ -1,4 +1,4 @@
-"""What all figures share: look, colours, rows, legends, titles, files.
+"""The common style of figures: look, colours, rows, legends, titles, files.
 
 matplotlib is imported when something is drawn, as plans read the keys of figures.
 """

@@ -1,4 +1,4 @@
-"""Measurements and costs besides the usual ones, one file each, named as what it declares.
+"""Additional measurements and costs: each has a file of its name.
 
 Files lie here, or in the folder `measurements` of a project (see `fedatlas.extensions`). A file
 whose name begins with `_` declares nothing. Runs record those that their experiments ask for.
@@ -16,7 +16,7 @@ __path__ += code_folders("measurements")
 
 
 class Quantity(ABC):
-    """What every one declares.
+    """The common declarations of measurements and costs.
 
     title: in figures and tables. units: as CF conventions write them, "1" without any.
     federations, methods: those that have it, by the names of folders and files; all by default.
@@ -48,7 +48,7 @@ class Measurement(Quantity):
 
 
 class Cost(Quantity):
-    """What a run has spent by every record: an axis, which never falls.
+    """A cost that a run has spent by every record: an axis that never falls.
 
     unit: what evidence calls so many of it, such as "joules".
     """

@@ -1,4 +1,4 @@
-"""Accuracy by client, which several measurements look at."""
+"""Accuracy by client, for several measurements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The accuracy that nine of ten clients have, or more."""
+"""The accuracy that nine of ten clients reach or exceed."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The mean accuracy of clients, who count equally, however many samples they hold."""
+"""The mean accuracy over clients, with equal weights whatever their samples."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The accuracy of the client that a model serves worst."""
+"""The accuracy of the client for whom the model is worst."""
 
 from typing import Any
 

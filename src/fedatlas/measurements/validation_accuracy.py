@@ -1,4 +1,4 @@
-"""Accuracy on rows that nobody trains on, by which points of grids are chosen."""
+"""Accuracy on validation rows, which nobody trains on and which choose points of grids."""
 
 from typing import Any, ClassVar
 

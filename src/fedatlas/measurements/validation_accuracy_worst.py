@@ -1,4 +1,4 @@
-"""Accuracy on each client's own validation rows, of the client that a model serves worst."""
+"""Accuracy on a client's own validation rows, for the client where it is lowest."""
 
 from typing import Any
 

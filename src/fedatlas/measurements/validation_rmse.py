@@ -1,4 +1,4 @@
-"""Error on rows that nobody trains on, where labels are numbers."""
+"""Error on validation rows, which nobody trains on, for numeric labels."""
 
 from typing import Any, ClassVar
 

@@ -1,4 +1,4 @@
-"""Losses that users add, by name: one file each, here or in `objectives` of a project.
+"""Losses that users add: one file each, here or in `objectives` of a project.
 
 A file with `value(margin, label)` and `derivative(margin, label)` is the loss of a linear model;
 further arguments are its parameters, with their defaults: `value(margin, label, delta=1.0)`. A file
@@ -50,7 +50,7 @@ _MARGINS = 300
 
 
 class OwnLoss(NamedTuple):
-    """What a file declares, read without running it.
+    """The declarations of a file with a loss, read without running it.
 
     parameters: their defaults, by name. has_curvature: whether a bound is declared.
     told: the first line of the file.

@@ -1,4 +1,4 @@
-"""Springs and nonconvex wells of hard chains, told apart by labels (Carmon et al. 2017, II)."""
+"""Springs and nonconvex wells of hard chains, distinguished by labels (Carmon et al. 2017, II)."""
 
 import math
 

@@ -1,1 +1,1 @@
-"""What follows from the configuration: jobs, files, dependencies and digests of code."""
+"""From configuration to jobs, files, dependencies and digests of code."""

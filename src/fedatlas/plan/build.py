@@ -47,7 +47,7 @@ def group_of(experiment: str) -> str:
 
 @dataclass(frozen=True)
 class Plan:
-    """What the workflow makes of the experiments that were read, by name."""
+    """All jobs and results of the experiments that were read, by name."""
 
     catalogue: Catalogue
     papers: dict[str, Paper]  # in the order of their file
@@ -92,7 +92,7 @@ class Plan:
         return len(min(specs, key=lambda spec: spec.graphs != drawn).graph_weights[0])
 
     def run_titles(self, experiment: str) -> dict[str, str]:
-        """What figures call the runs; those that share their method's title have names in it."""
+        """Titles of runs in figures; runs that share their method's title add their names."""
         runs = self.experiments[experiment].runs
         titles = {
             name: run.title or algorithm_class(run.algorithm).title for name, run in runs.items()
@@ -159,7 +159,7 @@ def build_plan(
 
 
 def plan_of(experiments: Mapping[str, Experiment], catalogue: Catalogue) -> Plan:
-    """What the workflow would make of experiments that no file declares, without claims."""
+    """A plan of experiments that no file declares, without claims."""
     plan = Plan(catalogue, {}, {}, (), dict(experiments), {}, {}, {}, {})
     for name in experiments:
         _add_jobs(plan, name)
@@ -176,7 +176,7 @@ def _with_seeds(
             told = similar(name, names_in(heads))
             raise FedatlasError(f"{where}: there is no such experiment{told}")
         if other := experiments[name].runs_of:
-            raise FedatlasError(f"{where} shows the runs of '{other}': add seeds to that")
+            raise FedatlasError(f"{where} shows the runs of '{other}': add seeds to it")
     found = dict(experiments)
     for name, experiment in experiments.items():
         owner = experiment.runs_of or name
@@ -212,7 +212,7 @@ def _add_jobs(plan: Plan, name: str) -> None:
         owner = plan.experiments[experiment.runs_of]
         if experiment.measures_suboptimality and not owner.measures_suboptimality:
             raise FedatlasError(
-                f"{where}: looks at suboptimality, which {experiment.runs_of} does not measure"
+                f"{where}: uses suboptimality, which {experiment.runs_of} does not measure"
             )
         return
     check_graphs(experiment, where)

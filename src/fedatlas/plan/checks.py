@@ -1,4 +1,4 @@
-"""Checks of experiments against each other, the catalogue and the papers, before anything runs."""
+"""Check experiments against each other, the catalogue and the papers, before any job runs."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -76,7 +76,7 @@ def check_sentences(
             raise FedatlasError(
                 f"{where}: claim '{claim.id}': key 'sentence', value '{claim.sentence}': "
                 f"sentences.yaml has none of paper '{experiment.paper}' with this id"
-                f"{similar(claim.sentence, known)}; without one it is a question of ours"
+                f"{similar(claim.sentence, known)}; without this key it is our own question"
             )
 
 
@@ -168,7 +168,7 @@ def _check_model(model: str, where: str) -> None:
 def _check_optimum(spec: RunSpec, where: str) -> None:
     """f* can be found, and where rows are pooled they are those that all have."""
     if not isinstance(spec.objective, LinearObjective):
-        raise FedatlasError(f"{where}: suboptimality is measured of linear models only")
+        raise FedatlasError(f"{where}: suboptimality is measured for linear models only")
     with error_context(where):
         spec.optimum_rows(spec.seeds[0])
 

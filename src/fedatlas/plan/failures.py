@@ -1,4 +1,4 @@
-"""What the terminal shows of jobs that failed: rule, log, how to repeat one, the end of its log."""
+"""Failed jobs on the terminal: rule, log, a command that repeats one, and the log's end."""
 
 import json
 import re
@@ -12,22 +12,22 @@ from typing import Any, NamedTuple
 from fedatlas.extensions import relative_path
 from fedatlas.plan.holders import format_lock
 
-# One data set that cannot be had fails many jobs, all with the same log.
+# One data set that cannot be downloaded makes many jobs fail, all with the same log.
 _SHOWN, _NAMED = 3, 20
 _LINES = 12  # of a log without a line that begins with "error:"
 _LONGEST = 30  # lines of an error
-# Of one failure, in Snakemake's log: from its heading to the next time of day.
+# One failure in Snakemake's log: from its heading to the next time of day.
 _FAILURE = re.compile(r"^Error in (?:rule|group) .*?(?=^\[|\Z)", re.MULTILINE | re.DOTALL)
-# What ends a job from outside, as SLURM says it in its state and log, and what it had asked too
-# little of, if so. The first that is found counts.
+# What ended a job from outside, in the words of SLURM's state and log, and the resource of which
+# the job requested too little, if any. The first match counts.
 _ENDS = (
     (r"OUT_OF_MEMORY|oom[ _-]?kill|exceeded (\w+ )?memory limit",
-     "by the scheduler, as it took more memory than it may", "mem_mb"),
+     "by the scheduler, because it used more memory than it requested", "mem_mb"),
     (r"status is: '(TIMEOUT|DEADLINE)|DUE TO TIME LIMIT",
-     "by the scheduler, as its time was over", "runtime"),
-    (r"status is: '(NODE_FAIL|BOOT_FAIL)|DUE TO NODE FAILURE", "as its node failed", ""),
+     "by the scheduler, because its time was up", "runtime"),
+    (r"status is: '(NODE_FAIL|BOOT_FAIL)|DUE TO NODE FAILURE", "because its node failed", ""),
     (r"status is: 'PREEMPTED|DUE TO PREEMPTION",
-     "by the scheduler, which runs a job of higher priority", ""),
+     "by the scheduler, for a job of higher priority", ""),
     (r"status is: 'CANCELLED",
      "by somebody who cancelled it (scancel); where jobs are accounted for, sacct says who: "
      "sacct --allocations --format=JobID,State%40 --jobs {number}", ""),
@@ -36,7 +36,7 @@ _UNITS = {"mem_mb": "MB", "runtime": "min"}
 
 
 class FailedJob(NamedTuple):
-    """targets: the files that it should have made. ended: by what it was killed, if it was."""
+    """targets: the files that it should have made. ended: what killed it, if anything did."""
 
     rule: str
     targets: tuple[str, ...]
@@ -45,7 +45,7 @@ class FailedJob(NamedTuple):
 
 
 def failed_jobs(jobs: Iterable[Any], logs: Iterable[str] = ()) -> list[FailedJob]:
-    """Of Snakemake's jobs, among which groups are, those that have a log, by rule and target.
+    """Failed jobs with a log, sorted by rule and target; groups give their members.
 
     logs: Snakemake's own.
     """
@@ -62,7 +62,7 @@ def failed_jobs(jobs: Iterable[Any], logs: Iterable[str] = ()) -> list[FailedJob
 
 
 def _killed_by(job: Any, told: str) -> str:
-    """What killed a job, for people; empty if nothing did. told: all that Snakemake logged."""
+    """What killed a job, in words; empty if nothing did. told: all that Snakemake logged."""
     log = str(job.log[0])
     last, others = "", list[str]()  # of the last attempt; others: logs of the scheduler
     for failure in _FAILURE.findall(told):
@@ -86,7 +86,7 @@ def _killed_by(job: Any, told: str) -> str:
 
 
 def _ended(told: str, job: Any) -> str:
-    """What ended a job, by what the scheduler told of it; empty if it did not end it."""
+    """How the scheduler ended a job, by its own messages; empty if it did not."""
     for sign, by, resource in _ENDS:
         if re.search(sign, told, re.IGNORECASE):
             number = re.search(r"SLURM-job '(\w+)'", told)
@@ -97,7 +97,7 @@ def _ended(told: str, job: Any) -> str:
 
 
 def _asked(job: Any, resource: str) -> str:
-    """What the job had asked for."""
+    """The amount of a resource that the job requested."""
     if (amount := getattr(job, "resources", {}).get(resource)) is None:
         return ""
     return f"; at attempt {job.attempt} it asked for {amount} {_UNITS[resource]}"
@@ -134,7 +134,7 @@ def repeat_options(
     snakefile: str,
     began: str,
 ) -> list[str]:
-    """Options of the command that ran the workflow without which a job would be another.
+    """Options of the workflow's command that a repeated job needs, too.
 
     began: the folder in which it was given; Snakemake finds some Snakefiles there by itself.
     """
@@ -153,7 +153,7 @@ def repeat_options(
 
 
 def format_failures(jobs: Sequence[FailedJob], options: Sequence[str]) -> str:
-    """A block for each of the first causes, with all that failed by it; others by rule and log."""
+    """A block for each of the first causes, with all jobs that it made fail; others in a list."""
     causes: dict[str, list[FailedJob]] = {}
     for job in jobs:
         causes.setdefault(_cause(job), []).append(job)
@@ -169,7 +169,7 @@ def format_failures(jobs: Sequence[FailedJob], options: Sequence[str]) -> str:
 
 
 def _cause(job: FailedJob) -> str:
-    """The error of a job without the name of its run; of a job that told none its log."""
+    """The error of a job without its run's name; the log of a job without an error."""
     told = excerpt(job.log)
     if job.ended or not told[0].startswith("error:"):
         return str(job.log)
@@ -198,7 +198,7 @@ def _block(alike: Sequence[FailedJob], options: Sequence[str]) -> str:
             f"  makes: {target}" + (f" and {others} more" if others else ""),
             *([f"  killed: {job.ended}"] if job.ended else ()),
             f"  log: {job.log}",
-            f"  alone again{kept}: {command}",
+            f"  run it alone{kept}: {command}",
             *(f"  | {line}" for line in excerpt(job.log)),
         ]
     )

@@ -1,4 +1,4 @@
-"""Who works in a folder of results. Snakemake's lock says that someone does; here it has a name.
+"""Name the process that works in a folder of results; Snakemake's lock does not.
 
 While a run lasts, a hidden file in its results names it. That of a killed run stays, and knows by
 what name SLURM has jobs that go on without it.
@@ -103,7 +103,7 @@ def hold(results: Path, slurm: str = "") -> None:
 
 
 def format_lock(results: Path = Path("results")) -> str:
-    """Who works in this folder, or how to remove the lock of a run that was killed."""
+    """Words about who works in this folder, or how to remove the lock of a killed run."""
     host, unlock = socket.gethostname(), shlex.join(["snakemake", *elsewhere(), "--unlock"])
     for _, holder in _holders(results):
         if holder.lives:

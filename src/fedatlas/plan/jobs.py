@@ -1,4 +1,4 @@
-"""Jobs that prepare and shard data, and that train: what they read, depend on and take.
+"""Jobs that prepare, shard and train: their inputs, code and resources.
 
 Measured (peak of the process, 0.3 to 2 million rows): sharding takes 3 to 6 times its samples,
 training 3 to 10 times, both 6 KB a client besides; reading CSV takes 15 times the text, other
@@ -26,7 +26,7 @@ _PROSE = {"title", "homepage", "licence", "citation", "note", "splits"}
 
 
 def identity(raw: RawFile, mirror: Path | None, results: str) -> str:
-    """What makes a raw file the one it is: its checksum does, URLs and the mirror do not.
+    """The identity of a raw file: its checksum, but not its URLs or the mirror.
 
     Of a user's own file it is what the mirror holds, so that it is copied anew once that changed.
     """
@@ -43,7 +43,7 @@ def raw_files(catalogue: Catalogue, dataset: str, split: str) -> list[str]:
 
 
 def reading(catalogue: Catalogue, dataset: str, split: str) -> str:
-    """What decides how raw files are read; titles and licences do not."""
+    """Keys that decide how raw files are read; titles and licences do not."""
     entry = catalogue[dataset]
     rows = entry.split(split).rows
     return canonical_json({**entry.model_dump(mode="json", exclude=_PROSE), "rows": rows})
@@ -142,7 +142,7 @@ def points(*specs: RunSpec) -> dict[str, Any]:
 
 
 def inputs(*specs: RunSpec) -> dict[str, list[str]]:
-    """What a job of these points depends on, each file once.
+    """Files that a job of these points depends on, each once.
 
     manifests: of all trials' shards, for which they vouch. optima: that sub-optimality is measured
     against. tuning: selections that hyper-parameters come from, of runs that are tuned elsewhere.
@@ -174,17 +174,17 @@ _OF_OTHER_FORMATS = 4
 
 
 def memory_of_reading(catalogue: Catalogue, dataset: str, raw: Iterable[str]) -> float:
-    """To prepare a split from these raw files; a folder of images is read one by one."""
+    """Memory to prepare a split from these raw files; images of a folder are read one by one."""
     return _OF_READING.get(catalogue[dataset].format, _OF_OTHER_FORMATS) * _size(raw)
 
 
 def memory_of_sharding(partition: Partition, prepared: Iterable[str]) -> float:
-    """To cut shards of prepared files."""
+    """Memory to cut shards of prepared files."""
     return _OF_SHARDING * _of_samples(prepared) + _of_clients(partition)
 
 
 def memory_of_training(partitions: Iterable[Partition], prepared: Iterable[str]) -> float:
-    """To train on shards of prepared files, one partition after the other."""
+    """Memory to train on shards of prepared files, one partition after the other."""
     clients = max(map(_of_clients, partitions), default=0.0)
     return _OF_TRAINING * _of_samples(prepared) + clients
 

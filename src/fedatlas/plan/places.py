@@ -1,4 +1,4 @@
-"""Where things lie: what belongs to the workflow, to projects, and to a run.
+"""Places of files: the workflow's, those of projects, and those of a run.
 
 What belongs to the workflow lies in its repository, what belongs to a run below the working
 directory. Files of a run are named by Snakemake's path variables, for which it puts folders in
@@ -57,7 +57,7 @@ def check_clone(config: Path) -> None:
     """FedatlasError for the configuration of a wheel, which nothing may be written to."""
     if config.resolve().is_relative_to(_CARRIED):
         raise FedatlasError(
-            f"{config}: belongs to the installed package: clone the repository and call this there"
+            f"{config}: belongs to the installed package: clone the repository and run this there"
         )
 
 
@@ -108,7 +108,7 @@ def folder_of_results(workflow: Any) -> str:
 
 
 def find_projects(folders: Sequence[Path]) -> list[Path]:
-    """Which of the folders are projects, then those that installed packages offer.
+    """The folders that are projects, then the projects that installed packages offer.
 
     Where the environment variable FEDATLAS_PROJECTS is set, it names all there are.
     """

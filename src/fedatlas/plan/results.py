@@ -1,4 +1,4 @@
-"""What is made of one experiment: its files, what they are made from, and what steps are told.
+"""Results of one experiment: its files, their inputs, and arguments of steps.
 
 A step runs again when what it is told changes.
 """
@@ -104,7 +104,7 @@ def _labels(plan: Plan, name: str, spec: RunSpec) -> dict[int, str]:
 
 
 def predictors_spec(plan: Plan, name: str) -> dict[str, Any]:
-    """Where the labels of each run's trials are, and what it minimises."""
+    """The labels of each run's trials, and the objective that it minimises."""
     runs = {
         spec.run: {
             "shards": {
@@ -184,13 +184,13 @@ def tuned_runs(plan: Plan, name: str) -> dict[str, Any]:
 
 
 def claims_spec(plan: Plan, name: str) -> dict[str, Any]:
-    """What verdicts depend on besides traces and the selection."""
+    """Arguments that verdicts depend on besides traces and the selection."""
     tuned = tuned_runs(plan, name)
     return keys_spec(plan, name, "paper", "claims", "seeds_added", experiment=name, tuned=tuned)
 
 
 def figure_spec(plan: Plan, name: str) -> dict[str, Any]:
-    """What a figure depends on besides traces."""
+    """Arguments that a figure depends on besides traces."""
     experiment = plan.experiments[name]
     drawn = [claim.model_dump(mode="json") for claim in experiment.drawn_claims]
     more = {"claims": drawn} if drawn else {}
@@ -198,7 +198,7 @@ def figure_spec(plan: Plan, name: str) -> dict[str, Any]:
 
 
 def graphs_spec(plan: Plan, name: str) -> dict[str, Any]:
-    """What a drawing of graphs depends on."""
+    """Arguments that a drawing of graphs depends on."""
     return heading_spec(plan, name) | keys_spec(plan, name, "graphs", agents=plan.agents_of(name))
 
 
@@ -231,7 +231,7 @@ def validation_spec(plan: Plan, name: str) -> dict[str, Any]:
 
 
 def titles_spec(plan: Plan, name: str) -> dict[str, Any]:
-    """What a figure of a study says."""
+    """The texts of a study's figure."""
     return heading_spec(plan, name) | {"runs": plan.run_titles(name)}
 
 
@@ -242,6 +242,6 @@ def budgets_spec(plan: Plan, name: str) -> dict[str, Any]:
 
 
 def heading_spec(plan: Plan, name: str) -> dict[str, Any]:
-    """What stands above an experiment's figures."""
+    """The heading of an experiment's figures."""
     experiment = plan.experiments[name]
     return {"title": f"{experiment.title} — {experiment.source}"}

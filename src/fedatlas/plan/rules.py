@@ -1,4 +1,4 @@
-"""What rules say of steps: the command, outputs, arguments, time and memory.
+"""Parameters of rules for steps: command, outputs, arguments, time and memory.
 
 Snakemake calls what is a function by the names of its parameters, among them wildcards and input.
 """
@@ -22,7 +22,7 @@ STEP_ALOUD = f"{CALL} 2>&1 | tee {{log:q}}"
 
 
 def made(name: str) -> dict[str, Any]:
-    """What a step makes, by argument, and where the report shows it."""
+    """The files of a step, by argument, and their places in the report."""
     own = bool(STEPS[name].made_for)
 
     def path(file: File) -> Any:
@@ -88,7 +88,7 @@ def needs(
     minutes: int,
     more: Callable[[Any, Any], float] = lambda wildcards, input: 0,
 ) -> dict[str, Any]:
-    """What a job takes, and again more at every attempt; more: MB that depend on its data."""
+    """Memory and time of a job, which grow at every attempt; more: MB that depend on its data."""
     return {
         "mem_mb": lambda wildcards, input, attempt: (
             ceil(1000 * gigabytes + more(wildcards, input)) * attempt

@@ -1,4 +1,4 @@
-"""What is made across the selected experiments: targets, the joined atlas, the summary."""
+"""Results of all selected experiments: targets, the joined atlas, the summary."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from fedatlas.schema.papers import DEMO
 
 
 def targets(plan: Plan) -> list[str]:
-    """What can be asked for by name: every paper, then every other folder but the demo's."""
+    """Targets that a user can name: every paper, then every other folder but the demo's."""
     groups = dict.fromkeys(sorted(head.group for head in plan.heads))
     return list(dict.fromkeys([*plan.papers, *(group for group in groups if group != DEMO)]))
 
@@ -77,11 +77,11 @@ class Selected:
         return [f"{RESULTS}/experiments/{name}/claims.csv" for name in names]
 
     def results(self) -> list[str]:
-        """What is made of every experiment."""
+        """All results of every experiment."""
         return [file for name in self.names for file in experiment_files(self._plan, name)]
 
     def results_of(self, *groups: str) -> list[str]:
-        """What is made of the groups' experiments, and each group's verdicts."""
+        """All results of the groups' experiments, and each group's verdicts."""
         chosen = self.members(*groups)
         if not chosen:
             how = (

@@ -1,4 +1,4 @@
-"""Lower bounds of ε that an attacker shows who ranks runs on two adjacent data sets."""
+"""Lower bounds of ε from attacks that rank runs on two adjacent data sets."""
 
 from math import log
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Conditions of DP-GT's theorems on steps, samples and noise, one by one.
+"""Conditions of DP-GT's theorems on steps, samples and noise, each on its own.
 
 Equations as printed in Assumptions 4 and 5 and Theorems 4 and 5. Graphs enter as weights R and C,
 (n, n), where [i, j] > 0 iff i receives from j; they must satisfy Assumption 1 (FedatlasError). The

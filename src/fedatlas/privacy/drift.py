@@ -1,4 +1,4 @@
-"""How much of the noise that agents add gathers in their mean x̄.
+"""Noise of agents that accumulates in their mean x̄.
 
 Updates are linear in states, trackers and noise. With gradients of 0 what is left is noise:
 z_{k+1} = A z_k + Σ_s B_s n_{s,k}, z = (x, y), so that its covariance follows by

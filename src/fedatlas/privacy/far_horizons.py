@@ -1,4 +1,4 @@
-"""The ε of DP-GT's Lemma 3 at horizons that no run reaches, by closed sums.
+"""The ε of DP-GT's Lemma 3 at horizons beyond all runs, by closed sums.
 
 Lemma 2's recursions are linear, so that Δ_k is a sum of geometric sequences in k. Theorems 4 and 5
 are about K → ∞, where m_K exceeds every data set and all numbers; sums are told by logarithms.
@@ -18,7 +18,7 @@ _DIGITS = 15  # beyond which rounding down is below the accuracy of numbers
 def closed_lemma_2(
     steps: TrackingSteps, state_weight: float, tracker_weight: float, horizon: int
 ) -> Sensitivities:
-    """What `accountants.lemma_2` has by recursion.
+    """The values that `accountants.lemma_2` computes by recursion.
 
     With a = |1 − αR̄|, b = |1 − βC̄| and y = 2/(m (1 − b)): Δy_k = y + (1/m − y) b^k and
     Δx_k = γ y (1 − a^k)/(1 − a) + γ (1/m − y) (a^k − b^k)/(a − b). It needs a, b < 1.

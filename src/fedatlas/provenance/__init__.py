@@ -1,1 +1,1 @@
-"""Where results come from: digests checked again, and results compared with others."""
+"""Origins of results: check digests again, and compare results with others."""

@@ -62,7 +62,7 @@ class VariableDiff:
 
 @dataclass
 class TraceDiff:
-    """Where two sets of traces differ.
+    """Differences of two sets of traces.
 
     attributes: (name, first, second) → runs; they may explain differences, but do not count.
     """

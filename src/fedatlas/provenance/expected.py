@@ -1,4 +1,4 @@
-"""What a trace would be computed from now, beside what it says it was computed from."""
+"""What a trace would be computed from now, beside what it was computed from."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ _NAMES = ("paper", "experiment", "run", "point", "tuned_in")
 
 
 class State(StrEnum):
-    """Of a file, mildest first; a file has the state of its worst finding.
+    """The state of a file, mildest first; a file has the state of its worst finding.
 
     stale: intact, but code, configuration, inputs or environment have changed since it was made.
     damaged: its bytes are not those that were written, or it is in the place of another file.
@@ -98,7 +98,7 @@ class Checked:
 
     @property
     def state(self) -> State:
-        """That of the worst finding."""
+        """The state of the worst finding."""
         return max((f.state for f in self.findings), key=list(State).index, default=State.OK)
 
 

@@ -1,4 +1,4 @@
-"""Checks of what traces are computed from: raw files, prepared data, shards, optima, seeds."""
+"""Check the inputs of traces: raw files, prepared data, shards, optima, seeds."""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -38,7 +38,7 @@ from fedatlas.training.seeds import FINISHED, SEED_IDENTITY, read_seed, seed_fil
 
 
 class Digests(dict[Path, str]):
-    """SHA-256 of files and folders, each computed when it is first asked for."""
+    """SHA-256 of files and folders, each computed on first use."""
 
     def __missing__(self, path: Path) -> str:
         try:

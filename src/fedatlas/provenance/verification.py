@@ -1,4 +1,4 @@
-"""Check all digests of a results folder again: what drifted, and what is damaged."""
+"""Check all digests of a results folder again, and name what changed or is damaged."""
 
 import platform
 from collections import Counter

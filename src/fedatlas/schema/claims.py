@@ -23,14 +23,14 @@ from fedatlas.schema.models import KindModel, Model
 
 #: What a verdict says, and what that means; the only place that explains it.
 OUTCOMES = {
-    "reproduced": "the whole interval shows the claimed effect, by at least the smallest that "
-    "counts",
+    "reproduced": "the whole interval shows the claimed effect, and at least the smallest effect "
+    "that counts",
     "smaller than claimed": "the whole interval lies on the claimed side, but below the smallest "
-    "effect that counts, or below what the paper prints",
+    "effect that counts, or below the effect that the paper prints",
     "no difference": "the interval lies within ± the smallest relevant effect: a factor of 1.05, a "
-    "difference of 0.005, or what counts if that is less",
+    "difference of 0.005, or the smallest effect that counts if that is less",
     "contradicted": "the whole interval lies on the other side",
-    "undecided": "the interval allows more than one of these; more seeds would decide",
+    "undecided": "the interval allows more than one of these outcomes; more seeds would decide",
     "not testable": "these runs cannot test the claim, with any number of seeds",
     "not covered": "the runs do not meet the conditions of the theorem that the claim is about, so "
     "they cannot test it",

@@ -1,1 +1,1 @@
-"""Who holds what: samples cut into Parquet by client, party or silo, with a manifest."""
+"""Partitions: samples cut into Parquet files by client, party or silo, with a manifest."""

@@ -1,4 +1,4 @@
-"""Which rows train and test, which of them each client holds, and which block each silo.
+"""Assign rows to training, testing and clients, and blocks to silos.
 
 `fedatlas.shards.skew` has the laws by which rows are shared out, `fedatlas.shards.columns` those by
 which parties get columns.
@@ -62,7 +62,7 @@ def train_and_test_rows(spec: Partition, rows: int) -> tuple[np.ndarray, np.ndar
 
 
 def silo_blocks(spec: TieredPartition, shape: tuple[int, ...]) -> list[tuple[slice, ...]]:
-    """Where each silo's block lies in samples of this shape: a slice along every axis.
+    """The block of each silo in samples of this shape: a slice along every axis.
 
     The blocks cover a sample without overlap. Raises FedatlasError when samples lack an axis of the
     cut, or when it has fewer places than blocks.

@@ -1,4 +1,4 @@
-"""Which columns each party of a vertical partition holds."""
+"""Assign columns to the parties of a vertical partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cutting a prepared table into silos, for each kind of partition.
+"""Cut a prepared table into silos, for each kind of partition.
 
 Clients: the samples of each in one row group of the one silo's file, then the server's test rows;
 row groups hold many clients where there are more than `MOST_ROW_GROUPS`.

@@ -1,4 +1,4 @@
-"""Laws by which training rows are shared out among clients, one function each.
+"""Laws that distribute training rows among clients, one function each.
 
 Each takes the partition, the rows' labels (n,) and a random stream, and gives the client of every
 row (n,). `docs/partitions.md` has a table of them.

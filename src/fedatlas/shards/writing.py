@@ -1,4 +1,4 @@
-"""Writing a partition: a Parquet file for each silo, then the manifest that vouches for them.
+"""Write a partition: a Parquet file for each silo, then the manifest with their digests.
 
 Each federation names the function of its kind, `cut(spec, table, test, metadata)`, which gives the
 silos: `table` and `metadata` are those of the prepared split, `test` are the rows of a split kept

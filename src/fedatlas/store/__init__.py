@@ -1,1 +1,1 @@
-"""Runs kept together, one data set an experiment: opened, compared, published, exported."""
+"""Stored runs, one data set an experiment: open, compare, publish, export."""

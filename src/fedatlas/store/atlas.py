@@ -1,4 +1,4 @@
-"""Experiments that lie together: published ones or those of a results folder, and a walk over runs.
+"""Atlases: several experiments in a results or published folder, and a walk over their runs.
 
 Everything has a place: paper/experiment/run/point.
 """
@@ -97,7 +97,7 @@ class Atlas(Mapping[str, xr.DataTree]):
         return list(self._names[place.strip("/")])
 
     def attributes(self, place: str) -> dict[str, Any]:
-        """What is said of an experiment, a run or a point."""
+        """Attributes of an experiment, a run or a point."""
         return dict(self._attributes[place.strip("/")])
 
     def dataset(self, place: str) -> xr.Dataset:

@@ -1,4 +1,4 @@
-"""Whether a published run solved the same problem as ours."""
+"""Whether a published run solved the same problem as the user's run."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ class Difference(NamedTuple):
 def differences(
     mine: AtlasRun, published: AtlasRun, metric: str, costs: Sequence[str]
 ) -> Iterator[Difference]:
-    """Where the problems of two runs differ; nothing if they can stand side by side.
+    """Differences between the problems of two runs; none if they are comparable.
 
     Data set, split, rows and objective must be equal. Runs of one setting, such as parties or a
     star of clients, must have equal partitions. Across settings rows alone must be equal, as who
@@ -151,7 +151,7 @@ def beside(
     told = [f"{', '.join(runs)}: {why}" for why, runs in refused.items()]
     if not kept:
         reasons = "\n  ".join(told)
-        raise FedatlasError(f"no published run is comparable with ours:\n  {reasons}")
+        raise FedatlasError(f"no published run is comparable with yours:\n  {reasons}")
     return kept, told
 
 
@@ -212,7 +212,7 @@ def _completed(recorded: str) -> dict[str, Any]:
 def notes(
     mine: Sequence[AtlasRun], published: Sequence[AtlasRun], own: Atlas, other: Atlas
 ) -> Iterator[str]:
-    """What is foreign about published runs: code, versions, records, seeds, tuning, checksums.
+    """Remarks on published runs: code, versions, records, seeds, tuning, checksums.
 
     own, other: the atlases that hold them.
     """
@@ -236,7 +236,7 @@ def notes(
 
 
 def thinning(runs: Sequence[AtlasRun]) -> Iterator[str]:
-    """What fewer records mean for costs."""
+    """The effect of fewer records on costs, in words."""
     kept = [_records(run) for run in runs if is_thinned(run.trace)]
     if kept:
         yield (
@@ -336,7 +336,7 @@ def tried_points(atlas: Atlas, run: AtlasRun) -> int | None:
 
 
 def selection_of(atlas: Atlas, run: AtlasRun) -> Mapping[str, Any] | None:
-    """What the record of a selection, of results or published, says of the run; None if none."""
+    """The run's entry in the selection record of results or a published folder; None if none."""
     folder = atlas.path if atlas.path.is_dir() else atlas.path.parent
     results = atlas.path if atlas.path.is_dir() else atlas.path.resolve().parent.parent
     name = f"selections/{run.experiment}.json"

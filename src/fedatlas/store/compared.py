@@ -1,4 +1,4 @@
-"""What a comparison found, as data and as tables."""
+"""The result of a comparison, as data and as tables."""
 
 import math
 import re
@@ -43,7 +43,7 @@ _OF_DIFFERENT_DELTA = "not comparable: ε at different δ; that at δ = 0 holds 
 
 @dataclass(frozen=True, repr=False)
 class AtlasComparison:
-    """What runs spend until they reach a target; printed, a table of the runs and their costs.
+    """Costs of runs to reach a target; prints as a table of runs and costs.
 
     dataset: over run, seed and cost.
 
@@ -145,7 +145,7 @@ class AtlasComparison:
         return printable("\n".join(lines))
 
     def remarks(self) -> list[str]:
-        """Which runs are stale; what is foreign about published ones, or not comparable."""
+        """Remarks on stale runs, and on published ones that differ or are not comparable."""
         attributes = self.dataset.attrs
         deltas = self.dataset["delta"].to_numpy().reshape(-1, 1)
         apart = [_OF_DIFFERENT_DELTA] if common_delta(list(deltas)) is None else []
@@ -247,7 +247,7 @@ def _row_names(found: xr.Dataset) -> list[str]:
 
 
 class Measured(NamedTuple):
-    """Our runs, published ones of the same problem, and why others do not stand beside ours.
+    """The user's runs, comparable published ones, and reasons why others are not comparable.
 
     notes: which are stale, and what is foreign about the published ones; found when asked for.
     """
@@ -259,12 +259,12 @@ class Measured(NamedTuple):
 
     @property
     def runs(self) -> list[AtlasRun]:
-        """All, ours first."""
+        """All runs, the user's first."""
         return [*self.mine, *self.published]
 
     @property
     def origins(self) -> list[str]:
-        """Whose each of them is: "ours" or "published"."""
+        """The origin of each run: "ours" or "published"."""
         return ["ours"] * len(self.mine) + ["published"] * len(self.published)
 
 
@@ -312,7 +312,7 @@ def measured(
 
 
 def marks(runs: Iterable[AtlasRun]) -> list[str]:
-    """Which runs are stale, and which were made elsewhere."""
+    """Marks of runs that are stale, or were made elsewhere."""
     told: list[str] = []
     foreign: dict[str, list[str]] = {}
     for run in runs:
@@ -336,7 +336,7 @@ def measuring(runs: Iterable[AtlasRun], metric: str) -> list[AtlasRun]:
     there = list(runs)
     if not there:
         raise FedatlasError(
-            "runs: none has a selected point yet; run the selection, or ask for all points"
+            "runs: none has a selected point yet; run the selection, or compare all_points"
         )
     found = [run for run in there if metric in run.trace]
     if not found:
@@ -348,7 +348,7 @@ def measuring(runs: Iterable[AtlasRun], metric: str) -> list[AtlasRun]:
 
 
 class RunName(NamedTuple):
-    """What a run is called by: origin is "ours" or "published"."""
+    """The name of a run. origin: "ours" or "published"."""
 
     experiment: str
     run: str
@@ -357,7 +357,7 @@ class RunName(NamedTuple):
 
 
 def format_names(names: Sequence[RunName]) -> list[str]:
-    """What tables and figures call runs: titles, with experiments where these have equal ones.
+    """Names of runs in tables and figures: titles, with experiments where titles are equal.
 
     Where two runs would be called the same, their keys follow the title.
     """

@@ -1,4 +1,4 @@
-"""Runs of all papers on common axes: cost to a target, measurements at given costs.
+"""Compare runs of all papers on common axes: costs to a target, measurements at given costs.
 
 Nothing is extrapolated: a target that a seed never reached costs +inf, and a cost beyond the
 records of a seed has no measurement. Costs that a run does not count are NaN and listed, no error.
@@ -62,7 +62,7 @@ def compare(
     published: Names = None,
     whole: bool = False,
 ) -> AtlasComparison:
-    """What every run that measures the metric spends until it reaches the target.
+    """Compare the costs that runs spend until a metric reaches a target.
 
     atlas: open, or the path of what `open_atlas` opens.
     metric: a measurement that has a best value, such as "suboptimality" or "test_auroc".

@@ -1,4 +1,4 @@
-"""RO-Crate metadata of a published folder, by which archives that give DOIs describe it."""
+"""RO-Crate metadata of a published folder, for archives that give DOIs."""
 
 import shutil
 import subprocess
@@ -168,7 +168,7 @@ BLANK = "FILL IN"
 
 
 def read_citation(path: Path) -> Mapping[str, Any]:
-    """What the file states; empty if there is none, or if it is not filled in yet.
+    """The contents of the citation file; empty if it does not exist or is not filled in.
 
     FedatlasError if it is no CITATION.cff.
     """
@@ -176,7 +176,7 @@ def read_citation(path: Path) -> Mapping[str, Any]:
         return {}
     declared = read_yaml(path)
     if not isinstance(declared, dict) or "title" not in declared:
-        raise FedatlasError(f"{path}: has no 'title': it is no CITATION.cff")
+        raise FedatlasError(f"{path}: has no 'title', so it is not a CITATION.cff")
     return {} if BLANK in str(declared) else declared
 
 

@@ -1,4 +1,4 @@
-"""Which step of the workflow made which published file, of which data, by which code.
+"""The step, data and code that made each published file, as RO-Crate metadata.
 
 This makes of an RO-Crate a Provenance Run Crate 0.5 (https://w3id.org/ro/wfrun/provenance).
 """

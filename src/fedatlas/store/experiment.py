@@ -234,7 +234,7 @@ class Experiment:
             point = validated(PointHeading, dict(zip(names, row, strict=True)), where)
             own = self.points.setdefault(point.run, {})
             if point.point_name in own or point.records > records:
-                raise FedatlasError(f"{where}: is there twice, or not as a whole")
+                raise FedatlasError(f"{where}: occurs twice, or is incomplete")
             own[point.point_name] = point
             self._places[point.run, point.point_name] = place
 

@@ -1,4 +1,4 @@
-"""Runs made elsewhere as an ordinary experiment: what a log's columns are, and traces of them."""
+"""Import runs made elsewhere as an ordinary experiment: columns of a log, and their traces."""
 
 import operator
 import re
@@ -148,7 +148,7 @@ def _in_full(log: Log, given: CurvesMapping) -> CurvesMapping:
     columns = f"columns are {', '.join(log.columns)}"
     if found["round"] is None:
         raise log.error(
-            "no column is obviously the round: say in a mapping which is, 'round: COLUMN'; "
+            "no column has the name of the round: name one in a mapping, 'round: COLUMN'; "
             f"{columns}"
         )
     rest = {name: column for name, column in plain.items() if column not in found.values()}
@@ -164,7 +164,7 @@ def _in_full(log: Log, given: CurvesMapping) -> CurvesMapping:
             else f"'metrics: {{objective: {loss}}}', or where f* is known {{suboptimality: "
             f"{loss} - F*}} with the number in place of F*"
         )
-        raise log.error(f"no column is obviously a measurement: say in a mapping which is, {hint}")
+        raise log.error(f"no column has the name of a measurement: name one in a mapping, {hint}")
     return given.model_copy(update={**found, "costs": costs, "metrics": metrics})
 
 
@@ -228,7 +228,7 @@ def _runs_and_seeds(log: Log, named: CurvesMapping) -> tuple[pd.Series, pd.Serie
             if match := re.fullmatch(pattern, name):
                 found[name] = match.groupdict()
             elif named.names:
-                raise log.error(f"names: '{name}' is not as '{named.names}' says")
+                raise log.error(f"names: '{name}' does not match '{named.names}'")
     by_name = any("seed" in one for one in found.values())
     if by_name:
         seed = run.map(lambda name: int(found.get(name, {}).get("seed", 0)))
@@ -287,7 +287,7 @@ def _trace(log: Log, named: CurvesMapping, rows: pd.DataFrame, told: list[str]) 
     # A diverged seed ends with NaN, others repeat their last record.
     longest = max(len(own) + (of != "ok") for own, of in zip(values.values(), status, strict=True))
     if longest < 2:
-        raise log.error(f"run '{run}' has one record, but a curve takes two")
+        raise log.error(f"run '{run}' has one record, but a curve needs two")
     cube = np.full((len(values), longest, len(costs) + len(metrics)), np.nan)
     for whole, each, of in zip(cube, values.values(), status, strict=True):
         whole[: len(each)] = each

@@ -1,4 +1,4 @@
-"""Logs of other programs, each read to one long frame: a row for each run, seed and round.
+"""Read logs of other programs into one long frame: a row for each run, seed and round.
 
 Nothing in them is executed or unpickled.
 """
@@ -41,7 +41,7 @@ class Log(NamedTuple):
         return self.kind not in (_PANDAS, _XARRAY)
 
     def at(self, row: int) -> str:
-        """Where a row of the frame stands: of CSV the line, as editors count them."""
+        """The place of a row in its source; for CSV the line, as editors count them."""
         names = self.frame[NAME].sort_index()
         own = int((names.loc[:row] == names.loc[row]).sum())
         of = f" of {names.loc[row]}" if names.nunique() > 1 else ""
@@ -262,7 +262,8 @@ def read_log(
     found = {path: _files(path, kind) for path in paths}
     kinds = {name for name, _ in found.values()}
     if len(kinds) > 1:
-        raise FedatlasError(f"{where}: are of {' and '.join(sorted(kinds))}: name one format")
+        formats = " and ".join(sorted(kinds))
+        raise FedatlasError(f"{where}: have the formats {formats}: name one with --format")
     own = FORMATS[min(kinds)]
     frames = [_frame(path, file, own) for path, (_, files) in found.items() for file in files]
     stem = re.sub(r"[^\w.-]+", "-", paths[0].resolve().name.partition(".")[0]) or "mine"
@@ -273,7 +274,7 @@ def read_log(
 def _files(path: Path, asked: str) -> tuple[str, list[Path]]:
     """The format that is asked for, or the first of which there are files, and these."""
     if not path.exists():
-        raise FedatlasError(f"{path}: is not there: name a file or a folder")
+        raise FedatlasError(f"{path}: does not exist: name a file or a folder")
     kinds = [asked] if asked else [*FORMATS]
     for kind in kinds:
         pattern = FORMATS[kind].matches

@@ -1,4 +1,4 @@
-"""netCDF-4 files, and those that xz packed as a whole, as they are published.
+"""Read netCDF-4 files, plain or packed by xz as published.
 
 Most of a small netCDF-4 file says where its variables lie, which no filter of HDF5's packs. A file
 whose name ends in .xz is packed, seal and all; what `unxz` makes of it is a file as any other. The

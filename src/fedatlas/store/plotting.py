@@ -1,4 +1,4 @@
-"""Figures of any runs of an atlas, as the workflow draws them."""
+"""Draw figures of any runs of an atlas, as the workflow draws them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Plot:
 
     @property
     def note(self) -> str:
-        """What lines, bands and marks are, for a caption: a narrow figure does not say it."""
+        """The meaning of lines, bands and marks, for a caption."""
         return "; ".join(str(self.figure.get_label()).splitlines())
 
     def save(self, path: Path | str) -> None:

@@ -337,7 +337,7 @@ def _problems(
     if len(common) < 2:
         raise FedatlasError(
             f"runs: {len(common)} are in all of {', '.join(problems) or 'no experiment'}: profiles "
-            "need two methods at least; name experiments that have the same runs"
+            "need at least two methods; name experiments with the same runs"
         )
     left = ", ".join(method for method in every if method not in common)
     notes = [f"left out, as not all experiments have them: {left}"] if left else []

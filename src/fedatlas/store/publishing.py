@@ -1,4 +1,4 @@
-"""Runs for others: a published folder.
+"""Publish runs: write a folder for others.
 
 The folder holds traces, verdicts, selections, checksums and RO-Crate metadata. `open_atlas` opens
 it, and `compare` puts it beside other runs. A repository takes it with fewer records and digits, a
@@ -65,7 +65,7 @@ class Detail(NamedTuple):
 
 @dataclass(frozen=True)
 class Publication:
-    """What is published, and how.
+    """What to publish, and in how much detail.
 
     licences: of data sets, by name. records: kept of each trace, None for all in full precision;
     where a verdict needs more, its experiment has more. all_points: of grids, not only the selected
@@ -131,7 +131,7 @@ def require_replaceable(output: Path) -> None:
         return
     if not is_published(output):
         raise FedatlasError(
-            f"{output}: exists, and is no folder that fedatlas published; name a new one"
+            f"{output}: exists and was not published by fedatlas; name a new folder"
         )
     if others := not_vouched_for(output):
         more = f" and {len(others) - 3} more" if len(others) > 3 else ""
@@ -148,7 +148,7 @@ def _write_traces(
     there = [place for place in atlas.places() if publication.takes(place.split("/")[1])]
     if not there:
         held = ", ".join(dict.fromkeys(place.split("/")[1] for place in atlas.places()))
-        raise FedatlasError(f"{atlas.path}: has no experiment that is asked for; it has {held}")
+        raise FedatlasError(f"{atlas.path}: has none of the named experiments; it has {held}")
     chosen = {*atlas.places(all_points=publication.all_points)}
     looking: dict[str, list[Kept]] = {}  # by place of the experiment whose runs they look at
     for one in kept:

@@ -1,4 +1,4 @@
-"""Verdicts judged again from published files, and whether they are those that are kept.
+"""Judge published verdicts again, and compare them with the recorded ones.
 
 A verdict is recomputable if its claim, judged from what is published, has the outcome that is kept,
 is as fragile, and has its effect to a tenth of the smallest effect that counts.
@@ -38,7 +38,7 @@ Row = tuple[str, str]
 
 
 class Points(Mapping[str, Trace]):
-    """A run's traces of judged seeds, by point; they are read when they are asked for."""
+    """A run's traces of judged seeds, by point; each is read on first use."""
 
     def __init__(self, atlas: Atlas, place: str) -> None:
         self._atlas, self._place, self._names = atlas, place, atlas.names(place)
@@ -46,13 +46,13 @@ class Points(Mapping[str, Trace]):
 
     @property
     def looked_at(self) -> list[str]:
-        """Points that were asked for."""
+        """Points that were read."""
         return [point for point in self._names if point in self._read]
 
     def __getitem__(self, point: str) -> Trace:
         if point not in self._names:
             run = self._place.rpartition("/")[2]
-            raise FedatlasError(f"point '{point}' of run '{run}' is not there")
+            raise FedatlasError(f"point '{point}' of run '{run}' is not published")
         if point not in self._read:
             self._read[point] = judged(self._atlas.dataset(f"{self._place}/{point}"))
         return self._read[point]
@@ -79,7 +79,7 @@ class Runs(Mapping[str, Points]):
 
     def __getitem__(self, run: str) -> Points:
         if run not in self._runs:
-            raise FedatlasError(f"no trace of run '{run}' is there")
+            raise FedatlasError(f"no trace of run '{run}' is published")
         return self._runs[run]
 
     def __contains__(self, run: object) -> bool:
@@ -314,12 +314,12 @@ def as_plain(found: Sequence[Rejudged]) -> list[dict[str, str]]:
     ]
 
 
-def told(found: Sequence[Rejudged]) -> Iterator[str]:
-    """How many verdicts of each folder follow from it, and of those that had to why not."""
+def format_rejudged(found: Sequence[Rejudged]) -> Iterator[str]:
+    """How many verdicts of each folder follow from it, and why others do not that should."""
     for folder in dict.fromkeys(one.folder for one in found):
         own = [one for one in found if one.folder == folder]
         follow = sum(not one.why for one in own)
-        before = "" if own[0].had_to else "; it was published before they had to"
+        before = "" if own[0].had_to else "; it was published before this was required"
         yield f"{folder}: {follow} of {len(own)} verdicts follow from what is published{before}"
         reasons: dict[tuple[str, str], list[Rejudged]] = {}
         for one in own:

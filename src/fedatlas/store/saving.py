@@ -1,4 +1,4 @@
-"""Tables of comparisons as files for papers and other programs."""
+"""Save tables of comparisons for papers and other programs."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -59,7 +59,7 @@ def save_table(
     """Write a table by the ending of its file: numbers as they are, or LaTeX for a paper."""
     path = Path(path)
     if path.suffix not in ENDINGS:
-        raise FedatlasError(f"{path}: must end in {', '.join(ENDINGS)}, which say what is written")
+        raise FedatlasError(f"{path}: must end in {', '.join(ENDINGS)}, which decide the format")
     if path.suffix == ".tex":
         write_text(path, "\n".join(map(_latex, tables())))
     elif path.suffix == ".parquet":

@@ -1,4 +1,4 @@
-"""One table of all traces, Parquet or CSV, for other programs.
+"""Export all traces as one table, Parquet or CSV, for other programs.
 
 It has a row for each run, seed and record; costs and measurements are columns, empty where a run
 does not count or measure them and NaN after a divergence.
@@ -31,7 +31,7 @@ _TYPES = {
 
 
 class Described(NamedTuple):
-    """A column that tells which run a row is of."""
+    """A column that identifies the run of a row."""
 
     long_name: str
     dtype: str = "text"

@@ -1,4 +1,4 @@
-"""A trace seen otherwise: with all costs, along one of them, with fewer records and digits."""
+"""Views of a trace: with all costs, along one cost, with fewer records and digits."""
 
 from math import ceil, log2
 

@@ -1,1 +1,1 @@
-"""Other questions than convergence: landscapes, leaks, budgets, attacks."""
+"""Studies besides training: landscapes, leaks, budgets, attacks."""

@@ -1,4 +1,4 @@
-"""Privacy that runs spend, by iteration and in all by horizon, and the noise that it costs."""
+"""Privacy that runs spend, by iteration and by horizon, and the noise that it needs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields

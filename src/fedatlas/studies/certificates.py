@@ -61,7 +61,7 @@ class Setting:
 
 
 class Certificate(NamedTuple):
-    """What was found; NaN where the solver found nothing.
+    """The result of a solver; NaN where it found nothing.
 
     worst: the dual's value, which no function of the class exceeds. attained: the primal's, which
     one attains if the class is `tight`, that is interpolated exactly. status: the solver's.

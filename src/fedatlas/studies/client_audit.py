@@ -1,4 +1,4 @@
-"""Claimed budgets of clients around a server against a pair of federations.
+"""Test claimed budgets of clients around a server on a pair of federations.
 
 All clients have updates of 0, but for one whose update is ten times the clip bound in one of the
 two federations. The ε of the pair follows by privacy loss distributions. A sampled attack checks

@@ -1,4 +1,4 @@
-"""What the best constant predictor has of what runs measure: what lies beyond was learnt.
+"""Measurements of the best constant predictor: a run that is better has learnt something.
 
 A constant predictor answers alike whatever the sample: with one class, one number, or one share of
 each class. It is the best one of the rows that are measured, test rows too, so that no constant is
@@ -97,7 +97,7 @@ def best_constants(
     weights: np.ndarray,
     test: np.ndarray,
 ) -> dict[str, float]:
-    """What no constant predictor has better, by measurement.
+    """The best value that a constant predictor reaches, by measurement.
 
     label, weights: (n,) of the training rows, and their weights in the objective, of sum 1. test:
     (m,) labels of test rows, if there are any.

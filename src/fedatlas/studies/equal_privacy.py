@@ -1,4 +1,4 @@
-"""Private methods at one δ: ε by one tight accountant, and an attack on each by its own code.
+"""Private methods at one δ: ε by one tight accountant, and an attack on each method's code.
 
 Every method here releases, again and again, a sum of clipped vectors with fresh noise, of samples
 or clients that it draws in secret; all else follows from what was released. So a method is a kind
@@ -48,7 +48,7 @@ ONE_SAMPLE = "one sample"
 
 
 class Mechanism(NamedTuple):
-    """What a run releases: noise over the sensitivity, how many of `units` it draws, how often."""
+    """The release of a run: noise over the sensitivity, how many of `units` it draws, how often."""
 
     noise: Noise
     units: int
@@ -57,11 +57,11 @@ class Mechanism(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Of the samples or clients, by which one is drawn."""
+        """The share of samples or clients that is drawn."""
         return self.drawn / self.units
 
     def epsilon(self, delta: float) -> float:
-        """By the tight accountant."""
+        """ε by the tight accountant."""
         return tight_epsilon([(self.noise, self.releases)], delta, self.share)
 
 

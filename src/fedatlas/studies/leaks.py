@@ -1,4 +1,4 @@
-"""Facts that honest-but-curious parties of VFB² learn, alone and in groups, by what is sent.
+"""What honest-but-curious parties of VFB² learn from messages, alone and in groups.
 
 VFB² (arXiv:2103.00958), Algorithm 1 and Theorem 7: semi-honest parties, colluding or not, cannot
 infer another party's features or weights, or the labels. Passive parties receive ϑ = ∂loss/∂z at

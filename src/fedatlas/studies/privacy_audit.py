@@ -1,4 +1,4 @@
-"""Claimed privacy budgets of DP-GT against the true loss of a pair of adjacent data sets.
+"""Test claimed privacy budgets of DP-GT against the true loss of adjacent data sets.
 
 The problem is tiny: one number per agent. Sample l of agent i has the loss ½ h x² − c_il x, or
 x² + 3 sin² x − c_il x; one sample of agent 0 has another c, so that its gradients differ by C at
@@ -276,7 +276,7 @@ def _rows(spec: RunSpec, study: PrivacyAudit) -> Iterator[PairRow]:
     if not isinstance(algorithm, DpGradientTracking):
         raise FedatlasError(f"{spec.name}: only dp_gradient_tracking and dp_fedavg can be attacked")
     if not study.curvatures:
-        raise FedatlasError(f"{spec.name}: state 'privacy_audit.curvatures', such as [0, -1]")
+        raise FedatlasError(f"{spec.name}: declare 'privacy_audit.curvatures', such as [0, -1]")
     states, trackers = spec.graph_weights
     assert trackers is not None  # as the method has two graphs
     form, scheme, horizon = algorithm.form, algorithm.scheme, algorithm.horizon

@@ -1,4 +1,4 @@
-"""Features, weights, shares and labels that a training's history reveals: attacks and a table.
+"""Reconstruct features, weights, shares and labels from a training's history: attacks, table.
 
 VFB² (arXiv:2103.00958), Definition 3, Lemma 1 and Theorem 7. Lemma 1 speaks of one share
 o = w_ℓ·x_{i,ℓ}, which has infinitely many solutions. A history of shares has few. Every party is
@@ -98,7 +98,7 @@ class SmallProblem:
 
     @property
     def shrinkage(self) -> float:
-        """By how much of itself an update makes w smaller, near 0."""
+        """The share by which an update shrinks w near 0."""
         objective = self.objective
         return self.step_size * objective.regularisation_weight * objective.regulariser.curvature
 

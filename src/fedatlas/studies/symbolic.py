@@ -1,4 +1,4 @@
-"""Methods run as they are on vectors of coefficients, over every outcome of their coins.
+"""Run methods on vectors of coefficients, over every outcome of their coins.
 
 A method that only adds up gradients does the same whatever they are. So ours is run on unit
 vectors: x⁰ − x* is the first, and every gradient that the problem is asked for the next. What was
@@ -35,7 +35,7 @@ _MOST_OUTCOMES = 500
 
 @dataclass
 class Asked:
-    """The gradients that a method asked for, in order: (whose, point, gradient).
+    """The gradients that a method requested, in order: (whose, point, gradient).
 
     optimum: whether x* = 0 is known; then the log begins with the gradients there, which sum to 0,
     and x⁰ is a vector of its own. answer: gives (whose, point) a gradient, by default the next unit
@@ -244,7 +244,7 @@ class Coins(RoundRandom):
 
 
 def outcomes(play: Callable[[Coins], Any], longest: int) -> Iterator[tuple[float, Any]]:
-    """What a run gives for every outcome of its coins, with the probability."""
+    """The result of a run for every outcome of its coins, with its probability."""
     waiting: list[tuple[int, ...]] = [()]
     found = 0
     while waiting:

@@ -1,4 +1,4 @@
-"""Runs beside the theorems on them: which cover them, and what these promise against what came."""
+"""Runs beside theorems about their methods: which cover them, and bounds beside measurements."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -68,7 +68,7 @@ def _of_agents(spec: RunSpec, folder: Path) -> AgentConstants:
     assert isinstance(spec.objective, PolyakObjective)
     states, trackers = spec.graph_weights
     if trackers is None:
-        raise FedatlasError("DP-GT's theorems need a second graph: say 'graphs.trackers'")
+        raise FedatlasError("DP-GT's theorems need a second graph: declare 'graphs.trackers'")
     (file,) = shard_files(folder, 1)
     return constants_of_agents(read_shard(file), spec.objective, states, trackers)
 
@@ -147,4 +147,4 @@ def tabulate_theory(traces: Path, shards: Path, output: Path) -> None:
     rows = theorems_of_runs(read_runs(traces), shards)
     write_text(output, to_csv(rows, COLUMNS))
     if not rows:
-        say(f"{output}: no theorem is known here of the methods of these runs")
+        say(f"{output}: fedatlas has no theorem about the methods of these runs")

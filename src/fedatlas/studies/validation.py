@@ -1,4 +1,4 @@
-"""The simulated network against processes: do simulated times say what real ones do?
+"""Compare the simulated network with real processes: do simulated times predict real ones?
 
 VFB²-SGD runs on the same samples twice for every number of parties, asynchronous and synchronous:
 first by processes, whose shares, updates and messages are timed; then simulated, in a network that
@@ -108,7 +108,7 @@ class Compared(NamedTuple):
 
     @property
     def relative_error(self) -> float:
-        """Of the simulation."""
+        """The relative error of the simulation."""
         return self.simulated / self.real - 1 if self.real else float("nan")
 
 

@@ -1,4 +1,4 @@
-"""Runs of methods beside their exact worst cases and the theorems on them, step by step."""
+"""Runs beside exact worst cases and theorems of their methods, by step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The theorems on methods, a file for each method that has some, named as the method.
+"""Theorems about methods: a file for each method that has some, with its name.
 
 Files lie here, or in the folder `theorems` of a project (see `fedatlas.extensions`). Each has one
 function `theorems(method, constants, course)`, whose annotation of `constants` says of which

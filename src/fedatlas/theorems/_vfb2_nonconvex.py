@@ -1,4 +1,4 @@
-"""Theorems 4 to 6 of VFB² (arXiv:2103.00958), on objectives that need not be convex.
+"""Theorems 4 to 6 of VFB² (arXiv:2103.00958), on objectives that may be nonconvex.
 
 The mean of ‖∇f(w)‖² over dominated updates, the epochs v' = T. Statements of Theorems 5 and 6 have
 an unknown σ; "constants of its proof" have Γ_* of (153) and (190) for it, with the largest c_t that

@@ -1,4 +1,4 @@
-"""DP-GT's theorems of convergence (Chen, Wang, Zhang 2025) on agents whose constants are known.
+"""DP-GT's theorems of convergence (Chen, Wang, Zhang 2025), for agents with known constants.
 
 The paper prints orders only. Bounds here are those of its proofs' recursion V_{k+1} ≤ A V_k + u
 (Lemma A.9) with V_k = (E‖(W1 ⊗ I)x_k‖², E‖(W2 ⊗ I)y_k‖², E F(x̄_k) − F*), section 6:

@@ -1,4 +1,4 @@
-"""Theorems on runs: constants of problems, step bounds, and what they promise.
+"""Theorems about runs: constants of problems, step bounds, and bounds on runs.
 
 Apart from training: a better constant changes no run.
 """

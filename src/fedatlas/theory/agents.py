@@ -1,4 +1,4 @@
-"""The constants of agents on two graphs that theorems are declared in."""
+"""Constants of agents on two graphs, as theorems need them."""
 
 from dataclasses import dataclass
 

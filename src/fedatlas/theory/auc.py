@@ -1,4 +1,4 @@
-"""The constants of AUC maximisation with a linear scorer that theorems are declared in."""
+"""Constants of AUC maximisation with a linear scorer, as theorems need them."""
 
 from dataclasses import dataclass
 from itertools import pairwise

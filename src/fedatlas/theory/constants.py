@@ -1,4 +1,4 @@
-"""The constants of a federated problem that theorems are declared in."""
+"""Constants of a federated problem, as theorems need them."""
 
 from dataclasses import dataclass
 from functools import singledispatch

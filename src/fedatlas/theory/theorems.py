@@ -1,4 +1,4 @@
-"""Theorems on runs: the steps they cover, their promises, and the delays of parties.
+"""Theorems about runs: the steps they cover, their bounds, and the delays of parties.
 
 Delays of VFB² are counted in the paper's global iterations (arXiv:2103.00958, section 5, appendix
 E), labelled "after read": t rises when a dominator has computed ŵ·x_i, and when a collaborator has

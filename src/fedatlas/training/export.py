@@ -1,4 +1,4 @@
-"""The trained model of one seed as a file that others load, put together from who holds its parts.
+"""Export the trained model of one seed, assembled from those who hold its parts.
 
 Results keep measurements, not models. So the seed is trained again from its shards, and its trace
 is held against the recorded one.

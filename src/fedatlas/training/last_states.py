@@ -1,4 +1,4 @@
-"""Last states of seeds, from which a run with more rounds goes on where a shorter one ended.
+"""Last states of seeds, from which longer runs continue shorter ones.
 
 A file is named by what a seed's numbers follow from but for rounds, records and what ends a run, so
 that each course of a seed has one, of the longest run. Those of seeds that took next to no time are
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class LastStates:
-    """Those of a run's seeds."""
+    """The last states of a run's seeds."""
 
     def __init__(self, folder: Path, courses: Mapping[int, Mapping[str, str]]) -> None:
         """folder: of results of seeds. courses: see `SeedFiles`."""

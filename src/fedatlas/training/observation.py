@@ -1,4 +1,4 @@
-"""Problems and networks that note what a method asks of them, and may answer as another time.
+"""Problems and networks that record a method's requests, and can replay earlier answers.
 
 A method sees what it always sees. What is not counted, or is the problem's or network's own, it is
 refused.
@@ -27,7 +27,7 @@ _NOT_FOR_METHODS = (
 
 
 class ContractViolation(FedatlasError):
-    """What a method does that it must not, and what to do."""
+    """A broken promise of a method, and how to fix it."""
 
 
 class NotComparable(Exception):
@@ -50,7 +50,7 @@ class Carried:
 
 @dataclass
 class Observation:
-    """What one rehearsal asked, and what it is answered.
+    """The requests of a method in one rehearsal, and the answers.
 
     kind: the federation. counters: of the run. to_numpy: of the engine. workers: who take part in
     every round, if the problem says so.

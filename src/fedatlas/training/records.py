@@ -1,4 +1,4 @@
-"""Records of seeds: what files of measurements give, all seeds together, and warnings of them."""
+"""Records of seeds: measurements of files, all seeds together, and warnings."""
 
 import logging
 import math

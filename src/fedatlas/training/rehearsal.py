@@ -1,4 +1,4 @@
-"""A rehearsal: what a method promises, checked in a few rounds before it trains.
+"""Rehearsal: check a method's promises in a few rounds before it trains.
 
 On a tiny federation, so that it costs tenths of a second. No number of a trace depends on it, and
 training does not import it: an edit here rehearses methods again and trains nothing anew.

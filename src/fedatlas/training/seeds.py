@@ -1,4 +1,4 @@
-"""Results of seeds: each lies in a file named by the digest of what its numbers follow from.
+"""Results of seeds: each file is named by the digest of what determines its numbers.
 
 They follow from hyper-parameters, partition, shards, optimum, seed, rounds, records and code; not
 from names, titles, papers, claims or other seeds. So nothing is trained twice: not after a run was
@@ -172,7 +172,7 @@ class SeedPolicy:
 
 @dataclass
 class SeedResult:
-    """What a seed has measured.
+    """The measurements of a seed.
 
     variables: (records,) each; NaN from where the seed diverged. status: "ok" or "diverged"; empty
     while it trains. made: device and versions that computed it, warnings, and `start`, a digest of
@@ -186,7 +186,7 @@ class SeedResult:
 
 @dataclass(frozen=True)
 class Position:
-    """Where a seed stands between two rounds.
+    """The state of a seed between two rounds.
 
     record: the next one to fill. wall_time: seconds spent in rounds. counters: running totals.
     drawn: whether a random number was drawn.
@@ -229,7 +229,7 @@ def seed_identity(
     shards: str,
     optimum: float | None,
 ) -> dict[str, str]:
-    """What a seed's numbers follow from: a digest by each name of `SEED_IDENTITY`.
+    """The identity of a seed's numbers: a digest by each name of `SEED_IDENTITY`.
 
     hyper_parameters: of the method, with defaults. code, shards: digests. optimum: f*, if any.
     """
@@ -240,7 +240,7 @@ def seed_identity(
 
 
 def seed_file(folder: Path, identity: Mapping[str, str]) -> Path:
-    """Where in a folder of results the seed of this identity lies."""
+    """The file for the seed of this identity in a folder of results."""
     digest = text_digest(canonical_json(dict(identity)), 40)
     return folder / digest[:2] / f"{digest[2:]}.npz"
 

@@ -1,4 +1,4 @@
-"""Finding optima with a trusted solver, apart from what training depends on."""
+"""Find optima with a trusted solver, independent of training code."""
 
 import logging
 from pathlib import Path

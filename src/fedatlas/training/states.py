@@ -1,4 +1,4 @@
-"""States and points of methods: their arrays by name, and back from a checkpoint."""
+"""States and points of methods: to named arrays, and back from a checkpoint."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass

@@ -1,4 +1,4 @@
-"""A federation of made-up samples as a run configures it, small enough to rehearse a method on.
+"""A federation of generated samples for a run, small enough to rehearse a method.
 
 It has the run's agents, parties or silos (around a server, some of its clients), its graphs, loss
 and times, and few features. A network is replaced by a linear one. No number depends on the run's

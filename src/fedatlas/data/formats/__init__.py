@@ -1,4 +1,4 @@
-"""The formats of raw data, by family: the options of their catalogue entries, and their readers.
+"""Formats of raw data, by family: options of catalogue entries, and readers.
 
 Every subclass of Dataset whose `format` is a literal is a format of that name: adding one touches
 one file. Catalogues import all modules, so these import scipy, scikit-learn, pyarrow and Pillow

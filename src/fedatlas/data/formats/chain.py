@@ -1,4 +1,4 @@
-"""Chains that no method solves quickly, as rows of linear models: every method runs on them.
+"""Hard chains: rows of linear models that no method solves quickly.
 
 `chain`: its links lie with two kinds of clients in turn, and an exchange opens one number.
 `wells`: each client has a chain of its own, and each of its gradients opens one number.

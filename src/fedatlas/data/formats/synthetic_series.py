@@ -1,4 +1,4 @@
-"""Made time series with the columns of a clinical benchmark, for trials without patients' data.
+"""Synthetic time series with a clinical benchmark's columns, for trials without its data.
 
 Nothing here is fitted to patients, and nothing about patients can be read from it. The columns are
 those of `fedatlas.data.formats.clinical`; what fills them is this model, per sample:

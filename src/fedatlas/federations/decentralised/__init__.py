@@ -161,7 +161,7 @@ class DecentralisedAlgorithm(Algorithm):
 
     @property
     def privacy_statement(self) -> str:
-        """What its ε and δ rest on; empty without any."""
+        """The assumptions of its ε and δ; empty without any."""
         if not self.has_budgets():
             return ""
         bound = f"C = {self.gradient_bound:g}"

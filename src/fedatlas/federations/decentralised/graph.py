@@ -93,7 +93,7 @@ class Links:
         self._draws, self._counters = draws, counters
 
     def send(self, values: Any, *, bits: Any = None) -> Any:
-        """What receivers get of each agent's row, (n, d).
+        """Send each agent's row to its receivers; returns what they get, (n, d).
 
         bits: of a row, one number or one for each agent, if it travels in fewer than it is stored
         in.

@@ -131,7 +131,7 @@ class HorizontalAlgorithm(ServerAlgorithm):
 
 
 class LocalSteps(Model):
-    """What clients do: K = local_steps steps of η_l = local_step_size.
+    """Local work of clients: K = local_steps steps of η_l = local_step_size.
 
     b = batch_size (None: full local gradients).
     """

@@ -41,7 +41,7 @@ _OFFSET = 0.22  # of seeds above the mean of their run, in rows
 
 
 class FinalFigure(Figure):
-    """Where the seeds of each run's selected point ended.
+    """Draws final measurements of all seeds at each run's selected point.
 
     measurement: what is compared. published: run → the number that the paper prints, alone or with
     what it prints behind ±.
