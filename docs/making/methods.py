@@ -8,7 +8,7 @@ from fedatlas.markdown import code, table, text
 from fedatlas.schema.described import described, models_in, symbols
 from fedatlas.schema.federation import Federation, federations
 from fedatlas.schema.models import Model
-from making import certificates
+from making import certificates, folded
 from making.configuration import (
     as_markdown,
     default_of,
@@ -29,7 +29,7 @@ paper leaves open as our choice. [Adding a method](../adding/method.md) shows ho
 
 def page() -> str:
     """The page in Markdown, for the folder docs/reference."""
-    parts: list[str] = ["# Methods", _OPENING.strip(), certificates.section()]
+    parts: list[str] = ["# Methods", _OPENING.strip()]
     seen: set[type[Model]] = set()
     every = {name: algorithm_class(name).federation for name in algorithm_names()}
     for federation in federations():
@@ -39,6 +39,7 @@ def page() -> str:
         for name in named:
             parts += _method(name)
             parts += _values(name, seen)
+    parts.append(certificates.section())
     return "\n\n".join(parts) + "\n"
 
 
@@ -69,7 +70,8 @@ def _method(name: str) -> Iterator[str]:
         for key, field in method.model_fields.items()
     ]
     if rows:
-        yield table(("hyper-parameter", "value", "default", "what it is"), rows)
+        keys = table(("hyper-parameter", "value", "default", "what it is"), rows)
+        yield folded(f"{len(rows)} hyper-parameter{'s' * (len(rows) > 1)}", keys)
 
 
 def undescribed() -> Iterator[str]:
