@@ -80,11 +80,11 @@ def effect_so_far(effect: Effect) -> str:
 
 
 def _effect_of(claim: Verdict, cases: Sequence[Verdict]) -> str:
-    """A claim's effect, or else that of its first case with the claim's outcome."""
+    """A claim's effect, or else that of its first case with the claim's outcome, or the reason."""
     if claim.effect is not None or not cases:
-        return effect_so_far(claim.effect) if claim.effect else ""
+        return effect_so_far(claim.effect) if claim.effect else claim.evidence
     alike = [case for case in cases if case.outcome == claim.outcome]
     shown = (alike or sorted(cases, key=severity))[0]
-    effect = f": {effect_so_far(shown.effect)}" if shown.effect else ""
+    effect = f": {effect_so_far(shown.effect) if shown.effect else shown.evidence}"
     which = f"{len(alike)} of {len(cases)} cases" if alike else f"its {len(cases)} cases differ"
     return f"{shown.case}{effect}; {which}"

@@ -167,7 +167,7 @@ RAN = {
     "paper": "on the paper's data",
     "dataless": "in full; it needs no data",
     "smaller": "smaller, or a part of the paper's data",
-    "other": "on other data",
+    "other": "on other data or in another setting",
     "never": "never",
     "ours": "no runs in the paper; ours test what it states",
     "nothing": "nothing to run",
