@@ -294,7 +294,7 @@ def test_refusals_say_what_to_do(path):
         options = {"metric": "gradient_norm", "cost": "bytes", "targets": [0.1]} | changed
         return fedatlas.profile(path, **options)
 
-    with pytest.raises(FedatlasError, match="need two methods"):
+    with pytest.raises(FedatlasError, match="need at least two methods"):
         ask(runs=["fast"])
     with pytest.raises(FedatlasError, match="neither values"):
         ask(targets="0.3:0.1")

@@ -84,7 +84,7 @@ def test_the_best_is_bold_where_it_is_decided_and_others_are_marked(
 
 def test_what_never_arrives_is_no_number(tmp_path):
     rows = cells(comparison(tmp_path, rates=(0.6, 0.99)), tmp_path)
-    assert rows[1][1:] == ["{never}", "", "{never}", "", "0 of 6"]
+    assert rows[1][1:] == ["{not within 200}", "", "{not within 300k}", "", "0 of 6"]
 
 
 def test_a_table_of_runs_made_elsewhere_says_so_below(tmp_path):

@@ -48,7 +48,7 @@ def test_a_claim_is_the_paper_s_if_it_tests_a_sentence(tmp_path):
         (
             {"fedpage": [SENTENCE | {"id": "fp/6.2/s8"}]},
             [CLAIM],
-            r"has none of paper 'fedpage' with this id; similar: fp/6.2/s8; without one",
+            r"has none of paper 'fedpage' with this id; similar: fp/6.2/s8; without this key",
         ),
         ({"fedpage": [SENTENCE, SENTENCE]}, [CLAIM], "fedpage: .* two have the id 'fp/6.2/s9'"),
         (
@@ -194,4 +194,4 @@ def test_the_page_prints_a_sentence_once_with_our_readings_below(monkeypatch):
     rows = [*claimed("a", "demo/1/s1", ["reproduced"]), *claimed("b", "demo/1/s1", ["undecided"])]
     page = verdicts_to_html(rows)
     assert page.count("“It is faster.”") == 1
-    assert page.count("Our reading: says demo-a/it") == page.count("Our reading: says demo-b") == 1
+    assert page.count("Our test: says demo-a/it") == page.count("Our test: says demo-b") == 1

@@ -48,7 +48,7 @@ def _files(folder):
         file.relative_to(folder): file.read_bytes()
         for name in CARRIED
         for file in (folder / name, *(folder / name).rglob("*"))
-        if file.is_file()
+        if file.is_file() and "__pycache__" not in file.parts
     }
 
 
