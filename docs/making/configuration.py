@@ -18,7 +18,7 @@ from fedatlas.schema.foreign import CurvesMapping
 from fedatlas.schema.models import Model
 from fedatlas.schema.papers import Covered, Paper, Sentence
 from fedatlas.schema.suite import Suite
-from making import folded
+from making import counted, folded
 from making.schemas import classes_of_claims, kinds_of_figures, words_of_kind
 
 # Page, heading, the files that it is about, and their models.
@@ -145,7 +145,7 @@ def _keys(model: type[Model], defaults: Mapping[str, str], descriptions: Mapping
         for name, default in defaults.items()
     ]
     keys = table(("key", "value", "default", "what it is"), rows)
-    return keys if len(rows) < _FEW else folded(f"{len(rows)} keys", keys)
+    return keys if len(rows) < _FEW else folded(counted(len(rows), "key"), keys)
 
 
 def default_of(field: Any) -> str:

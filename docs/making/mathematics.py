@@ -96,14 +96,14 @@ class _Formula:
             if kind not in ("sub", "sup", "raised", "lowered"):
                 break
             self.at = found.end()
-            if kind == "sub":
-                below += self._index()
-            elif kind == "sup":
-                above += self._index()
-            elif kind == "raised":
-                above += "".join(_mathml(_RAISED[each]) for each in found[0])
+            if kind in ("sub", "sup"):
+                script = self._index()
             else:
-                below += "".join(_mathml(_LOWERED[each]) for each in found[0])
+                script = "".join(_mathml((_LOWERED | _RAISED)[each]) for each in found[0])
+            if kind in ("sub", "lowered"):
+                below += script
+            else:
+                above += script
         if not below and not above:
             return base
         names = ("munder", "mover", "munderover") if large else ("msub", "msup", "msubsup")

@@ -8,7 +8,7 @@ from fedatlas.markdown import code, table, text
 from fedatlas.schema.described import described, models_in, symbols
 from fedatlas.schema.federation import Federation, federations
 from fedatlas.schema.models import Model
-from making import certificates, folded
+from making import certificates, counted, folded
 from making.configuration import (
     as_markdown,
     default_of,
@@ -71,7 +71,7 @@ def _method(name: str) -> Iterator[str]:
     ]
     if rows:
         keys = table(("hyper-parameter", "value", "default", "what it is"), rows)
-        yield folded(f"{len(rows)} hyper-parameter{'s' * (len(rows) > 1)}", keys)
+        yield folded(counted(len(rows), "hyper-parameter"), keys)
 
 
 def undescribed() -> Iterator[str]:

@@ -25,7 +25,7 @@ from fedatlas.plan.build import Plan, build_plan, group_of
 from fedatlas.schema.claims import Claim
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.papers import DEMO, OURS, RAN, Coverage, Paper, load_coverage
-from making import folded
+from making import counted, folded
 from making.published import Published
 from making.words import tests_of_sentences
 
@@ -166,7 +166,7 @@ def _claim_row(row: SentenceOutcome, tests: Mapping[str, str]) -> list[str]:
         tests[sentence.id],
         text(row.setting),
         f"{MARKS[row.outcome]} {row.outcome}",
-        f"{_counted(len(row.claims), 'claim')}: {shown}",
+        f"{counted(len(row.claims), 'claim')}: {shown}",
     ]
 
 
@@ -256,7 +256,7 @@ def _experiment(of: _Sources, name: str, notes: dict[str, str]) -> Iterator[str]
         curves = "curves, numbers, " if name in of.published.drawable else ""
         yield f"{explored}: {curves}cases and evidence."
     yield folded(
-        _counted(len(experiment.claims), "claim") + ", picture, how to run it",
+        counted(len(experiment.claims), "claim") + ", picture, how to run it",
         "\n\n".join(_folded(of, name, title)),
     )
 
@@ -274,10 +274,6 @@ def _folded(of: _Sources, name: str, title: str) -> Iterator[str]:
         )
     yield f"```sh\nsnakemake {name} --cores 2\n```"
     yield _origin(of, name)
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _origin(of: _Sources, name: str) -> str:
