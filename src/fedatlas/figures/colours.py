@@ -89,7 +89,7 @@ def _sequence(titles: Sequence[str]) -> dict[str, Look]:
 
 
 def _is_light(colour: str) -> bool:
-    red, green, blue = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    red, green, blue = (channel / 255 for channel in channels(colour))
     return 0.299 * red + 0.587 * green + 0.114 * blue > _LIGHT
 
 
@@ -107,9 +107,14 @@ def _of_methods(methods: Iterable[str]) -> dict[str, Look]:
     return {method: found.get(method) or next(others) for method in methods}
 
 
+def channels(colour: str) -> tuple[int, ...]:
+    """Red, green and blue of #rrggbb, each from 0 to 255."""
+    return tuple(int(colour[at : at + 2], 16) for at in (1, 3, 5))
+
+
 def mixed(colour: str, other: str, share: float) -> str:
     """A colour with a share of another, both as #rrggbb."""
     if not share:
         return colour
-    pairs = ((int(colour[at : at + 2], 16), int(other[at : at + 2], 16)) for at in (1, 3, 5))
+    pairs = zip(channels(colour), channels(other), strict=True)
     return "#" + "".join(f"{round((1 - share) * own + share * more):02x}" for own, more in pairs)

@@ -45,7 +45,7 @@ from fedatlas.evaluation.verdicts import (
     would_decide,
 )
 from fedatlas.extensions import projects
-from fedatlas.figures.colours import METHODS, PALETTE, SEQUENCE, mixed
+from fedatlas.figures.colours import METHODS, PALETTE, SEQUENCE, channels, mixed
 from fedatlas.figures.kinds.region import place_of
 from fedatlas.files import text_digest, write_text
 from fedatlas.pages import SCRIPTS, STYLE, TEMPLATE
@@ -310,7 +310,7 @@ def _scheme(ground: str, ink: str) -> dict[str, Any]:
 
 def _contrast(*colours: str) -> float:
     """That of WCAG 2 between two colours."""
-    numbers = np.array([[int(one[at : at + 2], 16) / 255 for at in (1, 3, 5)] for one in colours])
+    numbers = np.array([*map(channels, colours)]) / 255
     linear = np.where(numbers <= 0.04045, numbers / 12.92, ((numbers + 0.055) / 1.055) ** 2.4)
     dark, light = np.sort(linear @ [0.2126, 0.7152, 0.0722])
     return float((light + 0.05) / (dark + 0.05))
