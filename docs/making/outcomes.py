@@ -47,7 +47,7 @@ def picture(found: dict[str, tuple[Counter[str], Counter[str]]]) -> str:
             lines += _bar(own, y)
             y += STEP - 4 * (not place)
         y += 10
-    words = "How many claims of each paper came out how, on the paper's setting and in others"
+    words = "Outcomes of each paper's claims, on the paper's setting and in others"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y}" width="{WIDTH}" '
         f'height="{y}" role="img" aria-label="{words}" font-family="sans-serif" font-size="13">\n'
