@@ -200,7 +200,7 @@ STEPS: Mapping[str, Step] = {
     ),
     "tabulate_theory": Step(
         "fedatlas.studies.theory:tabulate_theory",
-        "Tabulate which theorems cover which runs, by how much steps exceed them, and the bounds.",
+        "Tabulate which theorems cover which runs, how far step sizes exceed theirs, and bounds.",
         {"output": _own("theory.csv", "theorems and runs", "Theory")},
         ("fedatlas.studies.theory", _TABLES),
         made_for="theory",
@@ -231,7 +231,7 @@ STEPS: Mapping[str, Step] = {
     ),
     "draw_worst_cases": Step(
         "fedatlas.figures.theory:draw_worst_cases",
-        "Draw theorem, exact worst case and runs by step.",
+        "Draw theorem, exact worst case and runs by step size.",
         _drawn("worst-cases", "exact worst cases by step", "Theory"),
         ("fedatlas.figures.theory",),
         made_for="worst_cases",

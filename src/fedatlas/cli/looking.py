@@ -171,7 +171,9 @@ def check_folder(results: Path) -> None:
 
 def verify(
     config: Configuration,
-    results: ResultsFolder = Path("results"),
+    results: Annotated[
+        Path, typer.Argument(help="Results folder, published folder, or a folder of several.")
+    ] = Path("results"),
     lock: Lock = LOCK,
     mirror: Mirror = None,
     seeds: Seeds = None,

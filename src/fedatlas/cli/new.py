@@ -110,7 +110,7 @@ def new(
         ),
     ] = None,
 ) -> None:
-    """Write a commented start of a method, data set, experiment or project.
+    """Write a commented first version of a method, data set, experiment or project.
 
     Methods, data sets and experiments become part of the project in the working directory. A
     method comes with an experiment that runs it.

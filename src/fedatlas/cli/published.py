@@ -185,7 +185,7 @@ def compare(
     config: Configuration,
     against: Annotated[
         Path | None,
-        typer.Option(help="Folder of published runs on the same problem, or of several folders."),
+        typer.Option(help="Published runs on the same problem: a folder, or a folder of several."),
     ] = None,
     cost: Annotated[
         list[str] | None,
@@ -210,7 +210,7 @@ def compare(
     ] = "",
     table: Tables = None,
 ) -> None:
-    """Print what runs spend to reach a target, alone or beside published runs on the problem."""
+    """Print what runs spend to reach a target, alone or beside published runs."""
     from fedatlas.store.atlas import open_marked
     from fedatlas.store.comparison import USUAL_COSTS, compare
     from fedatlas.store.plotting import plot
@@ -291,7 +291,7 @@ def coverage(
         "README.md"
     ),
 ) -> None:
-    """Copy verdicts into config/verdicts.csv, and update the table in README of what ran."""
+    """Copy verdicts into config/verdicts.csv, and update README's table of what ran."""
     from fedatlas.pages import repository as kept
     from fedatlas.plan.build import build_plan
     from fedatlas.schema.papers import load_coverage

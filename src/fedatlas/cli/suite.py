@@ -85,7 +85,7 @@ def run_methods(
     archive: Archive = None,
     cost: Costs = None,
 ) -> None:
-    """Train methods on the problems that take them, and score them beside others.
+    """Train methods on their problems, and score them beside other methods.
 
     Each method is trained with its declared tries. Seeds that have results are not trained again.
     Results of other methods in the folder stay.
