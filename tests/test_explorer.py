@@ -725,7 +725,7 @@ def test_claims_are_filtered_and_lead_to_curves(open_page):
     page.check("#shown-only")
     assert headings.all_text_contents() == ["vfb2-crosspaper"]
     assert page.inner_text("#claims-count") == (
-        "1 of 4 claims of papers: 1 undecided; 0 of 1 questions of ours: none"
+        "1 of 4 claims of papers: 1 undecided; 0 of 1 own questions: none"
     )
     page.uncheck("#shown-only")
     page.select_option("#paper", "")
@@ -813,7 +813,7 @@ def test_evidence_has_titles_and_words(open_page, tmp_path):
 
 
 def test_experiments_of_no_paper_are_across_papers(open_page, many):
-    assert open_page(file=many).locator("#tree .paper").inner_text() == "across papers"
+    assert open_page(file=many).locator("#tree .paper").inner_text() == "own experiments"
 
 
 def test_cases_fold_out_below_their_claim(open_page):

@@ -459,7 +459,7 @@ def test_every_claim_and_every_verdict_of_every_experiment_stands_there_once(
     header = next(row for row in cells(page.markdown) if row[0] == "whose")
     told = Counter(each.outcome for each in said)
     assert header[2:-5] == [kind for kind in OUTCOMES if told[kind]]
-    for question, name in (("paper", "the paper's claims"), ("ours", "our own questions")):
+    for question, name in (("paper", "the paper's claims"), ("ours", "own questions")):
         counts = Counter(each.outcome for each in said if each.question == question)
         numbers = [counts.total(), *(counts[kind] for kind in header[2:-5]), 0, 0, 0, "–", "–"]
         assert tallies.get(f"FedPAGE, {name}", [*map(str, numbers)]) == [*map(str, numbers)]
@@ -523,7 +523,7 @@ def test_tallies_say_what_survives_many_tests(case):
     tallies = [row for row in cells(case.page("fedpage-a").markdown) if ", " in row[0]]
     assert tallies == [
         ["FedPAGE, the paper's claims", "3", "2", "1", "2", "2", "2", "2", "7"],
-        ["FedPAGE, our own questions", "1", "1", "0", "1", "1", "1", "1", "6"],
+        ["FedPAGE, own questions", "1", "1", "0", "1", "1", "1", "1", "6"],
     ]
     more = [verdict(f"fedpage-a/open-{n}", "undecided", effect=effect()) for n in range(3)]
     file = case.results / "experiments" / "fedpage-a" / "claims.csv"
@@ -831,7 +831,7 @@ def three_digits(value: float) -> str:
 
 def test_costs_to_a_target_are_those_of_the_records(case):
     page = across(case)
-    first, *_ = page.section("Across papers", "Cost to a target").split("train_accuracy")
+    first, *_ = page.section("Own experiments", "Cost to a target").split("train_accuracy")
     header, fast, slow = cells(first)
     assert header == ["run", "rounds", "bytes", "network seconds", "epochs", "seeds"]
     spent = []
@@ -871,7 +871,7 @@ def test_a_cost_without_bound_is_not_a_target_that_was_missed(numbers, told):
 
 def test_without_a_stated_target_it_is_what_all_runs_reach(case):
     page = across(case)
-    told = page.section("Across papers", "Cost to a target")
+    told = page.section("Own experiments", "Cost to a target")
     # The accuracy is 0.9 throughout, 0.1 from the best value: a little less is asked for.
     (goal,) = [line for line in inlines(told) if "train_accuracy" in line]
     assert goal.startswith("ours-across: train_accuracy ≥ 0.899, the best that the medians")
@@ -880,8 +880,8 @@ def test_without_a_stated_target_it_is_what_all_runs_reach(case):
 
 def test_across_papers_nothing_is_printed_to_compare_with(case):
     page = across(case)
-    assert list(split(page.section("Across papers"), "### ")) == [
+    assert list(split(page.section("Own experiments"), "### ")) == [
         "What was run", "Cost to a target", "Claims and verdicts",
     ]  # fmt: skip
-    overview = [row for row in cells(page.markdown) if row[0] == "Across papers"]
-    assert overview == [["Across papers", "1", "0"]]
+    overview = [row for row in cells(page.markdown) if row[0] == "Own experiments"]
+    assert overview == [["Own experiments", "1", "0"]]

@@ -116,7 +116,7 @@ def test_claims_are_counted_not_cases_and_our_questions_apart(results):
     paper = told(lines, "demo, the paper's claims")
     # Six are tested; by Holm 0.001 · 6 stays below 0.025, and 0.02 · 5 does not.
     assert paper.endswith("after Holm's correction for 6 tests, 1 of 2 decided claims remains.")
-    ours = told(lines, "demo, our own questions")
+    ours = told(lines, "demo, own questions")
     assert ours.endswith("for 1 test, 1 of 1 decided claim remains.")
     # Of the claim with cases its two undecided cases, and another claim.
     assert told(lines, "`fedatlas power`").endswith("decide the 3 undecided verdicts and cases.")
@@ -142,7 +142,7 @@ def test_claims_of_an_experiment_stand_with_their_effects_the_worst_first(result
     ]  # fmt: skip
     assert [told for told in outcomes if told.endswith("fragile")]
     assert "0.331 times (0.302 to 0.363)" in " ".join(cell[2].strip() for cell in cells)
-    assert text.count("our question: ") == 1
+    assert text.count("own question: ") == 1
 
 
 def test_many_claims_are_counted(results):

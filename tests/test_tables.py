@@ -216,7 +216,7 @@ def test_summary_counts_claims_and_our_questions_apart():
     assert verdict_summary(verdicts) == told
     ours = replace(asked("contradicted"), question="ours")
     assert verdict_summary([*verdicts, ours]) == (
-        f"{told}; our own questions, 1 judged: 1 contradicted"
+        f"{told}; own questions, 1 judged: 1 contradicted"
     )
     assert verdict_summary([]) == "no claim judged"
 
@@ -289,7 +289,7 @@ def test_the_page_tells_every_outcome_its_counts_and_its_corrections():
     place = cells.index("fmgda, the paper's claims")
     # Nine claims, by outcome, tested, decided, after Holm, at most, seeds for all.
     assert cells[place + 1 : place + 15] == [*"91111", "2", *"111", *"62168"]
-    place = cells.index("fmgda, our own questions")
+    place = cells.index("fmgda, own questions")
     assert cells[place + 1 : place + 15] == [*"11000", "0", *"000", *"11116"]
     assert "3 cases, of which the worst counts" in page
     assert "about 34 seeds in all would decide" in page

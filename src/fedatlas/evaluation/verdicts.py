@@ -53,15 +53,15 @@ DECIDED: tuple[Outcome, ...] = ("reproduced", "contradicted")
 _NO_TESTS: tuple[Outcome, ...] = (*SILENT, "compatible", "incompatible")
 
 #: Names of questions in headings of tables.
-QUESTIONS = {"paper": "the paper's claims", "ours": "our own questions"}
+QUESTIONS = {"paper": "the paper's claims", "ours": "own questions"}
 
 #: The group of experiments that belong to no paper or to several, such as those of a project.
-OF_NO_PAPER = "across papers"
+OF_NO_PAPER = "own experiments"
 
 #: The last columns of tallies, explained for readers.
 CORRECTION = (
     "Each row counts claims of a paper, each once for every setting in which it was judged, or "
-    "our own questions; cases are not counted. Among many tested claims, some come out by chance. "
+    "own questions; cases are not counted. Among many tested claims, some come out by chance. "
     '"Decided" counts the claims that tests over seeds reproduce or contradict, and "after Holm" '
     "those that remain after Holm's correction for all claims tested in that row. The smallest p "
     "of n seeds is 1/2 to the power of n, so with few seeds even a clear result cannot pass the "
@@ -329,9 +329,9 @@ def _case_p(case: Verdict, outcome: Outcome) -> float:
 
 
 def verdict_summary(verdicts: Sequence[Verdict]) -> str:
-    """Count outcomes in words: claims of papers first, then our own questions."""
+    """Count outcomes in words: claims of papers first, then own questions."""
     parts = []
-    for question, whose in (("paper", "claims of papers"), ("ours", "our own questions")):
+    for question, whose in (("paper", "claims of papers"), ("ours", "own questions")):
         counts = Counter[str](v.outcome for v in whole_claims(verdicts, question))
         if counts:
             parts.append(f"{whose}, {counts.total()} judged: {format_outcomes(counts)}")

@@ -54,7 +54,7 @@ class ClaimRow(NamedTuple):
 
 
 def claim_rows(verdicts: Sequence[Verdict]) -> list[ClaimRow]:
-    """A row for each claim: the paper's before our own questions, the worst outcome first.
+    """A row for each claim: the paper's before own questions, the worst outcome first.
 
     verdicts: of claims and their cases.
     """
@@ -63,7 +63,7 @@ def claim_rows(verdicts: Sequence[Verdict]) -> list[ClaimRow]:
     for claim in sorted(
         whole_claims(verdicts), key=lambda one: (one.question != "paper", severity(one))
     ):
-        whose = "" if claim.question == "paper" else "our question: "
+        whose = "" if claim.question == "paper" else "own question: "
         outcome = f"{MARKS[claim.outcome]} {claim.outcome}{', fragile' * bool(claim.fragile)}"
         effect = _effect_of(claim, cases.get(claim.claim, ()))
         rows.append(ClaimRow(whose + claim.statement, outcome, effect))

@@ -148,7 +148,7 @@ def _overview(
 
 def _tuned(verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
     """Verdicts of all experiments, and those of experiments that belong to no single paper."""
-    return {"in all": [*verdicts], "across papers": [v for v in verdicts if v.paper == OURS]}
+    return {"in all": [*verdicts], OF_NO_PAPER: [v for v in verdicts if v.paper == OURS]}
 
 
 def _heading(scope: PaperScope) -> str:

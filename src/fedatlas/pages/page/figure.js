@@ -19,7 +19,7 @@ const DEFAULTS = {
 };
 const NETWORK_AT_FIRST = { latency: 0.05, bandwidth: 1e6, gradient: 1e-5 };
 const NUMBERS = ["latency", "bandwidth", "gradient"]; // of the network that a reader declares
-const QUESTIONS = { paper: "claims of papers", ours: "questions of ours" };
+const QUESTIONS = { paper: "claims of papers", ours: "own questions" };
 // What boxes choose: without and with their tick.
 const CHECKED = { points: ["selected", "all"], shown: ["0", "1"] };
 const SCALES = ["auto", "linear", "log"];

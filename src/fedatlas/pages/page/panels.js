@@ -183,7 +183,7 @@ function outcomesTold(claims, outcomes) {
     .join(", ");
 }
 
-// The claims of papers and our own questions are counted apart.
+// The claims of papers and own questions are counted apart.
 function claimsCount(claims, all, outcomes) {
   const told = Object.entries(QUESTIONS).flatMap(([question, whose]) => {
     const asked = claims.filter((claim) => claim.question === question);
@@ -236,7 +236,7 @@ function claimItem(claim, hasCurves, shown) {
     : element("span", {}, words);
   if (hasCurves) statement.dataset.experiment = claim.experiment;
   const details = [claim.claim.slice(claim.experiment.length + 1), claim.source].filter(Boolean);
-  if (claim.question === "ours") details.push("our own question");
+  if (claim.question === "ours") details.push("own question");
   const source = element("p", { className: "source" }, details.join(" · "));
   const item = verdictItem(claim, [statement, source], shown);
   if (!claim.cases.length) return item;
@@ -350,7 +350,7 @@ function described() {
 
 // What a paper is called in lists; some experiments are of no paper.
 function paperTitle(name) {
-  return name === "ours" ? "across papers" : name;
+  return name === "ours" ? "own experiments" : name;
 }
 
 // The runs of a first view: across papers, if there are such.
