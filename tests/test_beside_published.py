@@ -309,7 +309,10 @@ def test_other_keys_are_told_likewise(tmp_path):
     own["claims"] = []
     refused("several points; inherited from paper-model: write `tuning_seeds: \\[\\]`", own)
     refused("tuning_seeds: no run has .*; remove it", own | {"tuning_seeds": [9]})
-    load(tmp_path, model=model, middle=middle, own=own | {"tuning_seeds": []})
+    for empty in ([], None):
+        load(tmp_path, model=model, middle=middle, own=own | {"tuning_seeds": empty})
+    # What is null is not inherited, whatever the key.
+    refused("missing key 'rounds'", own | {"tuning_seeds": None, "rounds": None})
 
 
 @pytest.mark.parametrize("folder", sorted((ROOT / "published").iterdir()), ids=lambda it: it.name)

@@ -10,8 +10,10 @@ from typer.testing import CliRunner
 from fedatlas import __version__
 from fedatlas.cli import app
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.verdicts import verdicts_to_csv
 from fedatlas.schema.runs import RunSpec
 from fedatlas.steps import STEPS
+from verdict_factory import verdict
 from workflow_copy import ROOT
 
 A9B = {
@@ -76,7 +78,10 @@ def test_mistakes_are_clear_errors(arguments, expected):
 def test_experiments_are_listed_with_what_has_verdicts_here(tmp_path):
     claims = tmp_path / "experiments" / "vfb2-fig3-d2" / "claims.csv"
     claims.parent.mkdir(parents=True)
-    claims.touch()
+    claims.write_text(verdicts_to_csv([verdict("vfb2-fig3-d2/a")]))
+    without = tmp_path / "experiments" / "vfb2-fig3-d1" / "claims.csv"
+    without.parent.mkdir()
+    without.write_text(verdicts_to_csv([]))
     lines = fedatlas("list", "vfb2-fig3-d[12]", "--results", tmp_path).stdout.splitlines()
     assert [line[:14] for line in lines[:2]] == ["  vfb2-fig3-d1", "* vfb2-fig3-d2"]
     assert lines[0].endswith("on UCICreditCard (Figure 3(a))")

@@ -308,7 +308,7 @@ def test_composite_methods_have_an_l1_term():
             "--objective: key 'name', value 'cross_entropy'",
         ),
         (("ef21", "x.py", "--hyper", TOO_MANY), "'k', value 6: rows have 5 entries"),
-        (("demo-nosuch/x/y", "x.py"), "'demo-nosuch'; similar: demo-"),
+        (("demo-nosuch/x/y", "x.py"), "'demo-nosuch'; did you mean demo-"),
         (("scaffold", "x.py", "--hyper", "K: ["), "--hyper: cannot be read as YAML"),
         (("scaffold", "x.py", "--hyper", "4"), "--hyper: '4' is not a mapping"),
         (("scaffold", "x.py", "--hyper", "{steps: 4}"), "unknown key 'steps'"),

@@ -1,6 +1,7 @@
 """Families: what experiment files state once over named lists."""
 
 import re
+import shutil
 from itertools import product
 from pathlib import Path
 
@@ -257,16 +258,23 @@ def test_the_worked_example_becomes_what_is_printed_beside_it(tmp_path):
     # The command prints the same, and says where it is declared.
     (tmp_path / "experiments").mkdir()
     (tmp_path / "example").rename(tmp_path / "experiments" / "example")
+    for name in ("datasets.yaml", "papers.yaml"):
+        shutil.copy(README.parents[1] / name, tmp_path)
     outcome = CliRunner().invoke(app, ["spec", "example-fig7-small", "--config", str(tmp_path)])
     where, _, text = outcome.stdout.partition("\n")
     assert (where, text) == (
         f"# {tmp_path}/experiments/example/fig7.yaml (example-fig7-small)",
         printed,
     )
+    # It refuses what cannot run.
+    wrong = declared.replace("record_every: 10", "record_every: 1000")
+    (tmp_path / "experiments/example/fig7.yaml").write_text(wrong, encoding="utf-8")
+    outcome = CliRunner().invoke(app, ["spec", "example-fig7-small", "--config", str(tmp_path)])
+    assert "record_every: 1000 is more than the 400 rounds" in str(outcome.exception)
 
 
 def test_an_unknown_experiment_is_not_printed(tmp_path):
     (tmp_path / "experiments").mkdir()
     load(tmp_path / "experiments", base=BASE)
     outcome = CliRunner().invoke(app, ["spec", "paper-bas", "--config", str(tmp_path)])
-    assert "there is no experiment 'paper-bas'; similar: paper-base" in str(outcome.exception)
+    assert "there is no experiment 'paper-bas'; did you mean paper-base" in str(outcome.exception)

@@ -143,8 +143,19 @@ def test_what_an_experiment_needs_is_read_with_it(config):
 
 
 def test_a_misspelt_experiment_gets_similar_names_first(config):
-    with pytest.raises(FedatlasError, match=r"'demo-smal' matches no experiment; similar: demo-sm"):
+    with pytest.raises(FedatlasError, match=r"'demo-smal' matches no experiment; did you mean d"):
         build_plan(config).select(["demo-smal"])
+
+
+def test_the_end_of_a_name_or_its_file_is_no_experiment_but_says_which_is_meant(config):
+    plan = build_plan(config)
+    file = config / "experiments" / "demo" / "small.yaml"
+    for word in ("small", str(file), "small.yaml"):
+        with pytest.raises(FedatlasError, match=r"did you mean demo-small\? ") as error:
+            plan.select([word])
+        assert ("name an experiment, not a file" in str(error.value)) == word.endswith(".yaml")
+    with pytest.raises(FedatlasError, match=r"not a file\. Experiments are"):
+        plan.select(["experiments/xyz.yaml"])
 
 
 def test_words_of_a_command_name_experiments(config):
@@ -155,7 +166,7 @@ def test_words_of_a_command_name_experiments(config):
     for word in ("results/experiments/demo-small/figure.svg", "train_run:experiment=demo-small,x"):
         plan, named = plan_command([word], (), config)
         assert not named and [*plan.experiments] == one
-    with pytest.raises(FedatlasError, match="similar: demo-small"):
+    with pytest.raises(FedatlasError, match="did you mean demo-small"):
         plan_command(["demo-smal"], (), config)
 
 

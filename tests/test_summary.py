@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
+from fedatlas.cli import app
 from fedatlas.cli.run import diverged_of
+from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.evidence import MARKS
 from fedatlas.evaluation.verdicts import Verdict, verdicts_to_csv
 from fedatlas.pages.terminal import print_claims, print_power, print_summary
@@ -151,6 +154,35 @@ def test_many_claims_are_counted(results):
     assert "41 reproduced" in text and "fedatlas summary --experiments NAME" in text
 
 
+def test_an_experiment_without_claims_is_said_to_have_none(results):
+    judged(results, "demo-one")
+    assert claims(results, "demo-one") == (
+        f"demo-one: declares no claims; its figures and tables: {results}/experiments/demo-one\n"
+    )
+    page(results, "claims")
+    assert places(summary(results))["claims.html"] == "no verdicts"
+    assert power(results).endswith("no claim has been judged yet\n")
+
+
+def test_a_name_that_nothing_has_is_an_error_that_proposes_another(results):
+    judged(results, "project-drift", "reproduced")
+    for name, hint in (("drift", "did you mean project-drift?"), ("xyz", "`fedatlas summary ")):
+        with pytest.raises(
+            FedatlasError, match=f"no experiment '{name}' was judged here; .*"
+        ) as it:
+            claims(results, name)
+        assert hint in str(it.value)
+
+
+def test_published_verdicts_are_read_wherever_the_command_stands(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = CliRunner().invoke(app, ["summary", "published/fedpage"]).stdout
+    assert "fedpage-fig1a" in table and "Not judged yet" not in table
+    arguments = ["summary", "published", "--experiments", "fedpage-tuned-a9a"]
+    assert "reproduced" in CliRunner().invoke(app, arguments).stdout
+    assert "needed" in CliRunner().invoke(app, ["power", "published/fedpage"]).stdout
+
+
 def test_groups_stand_apart(results):
     for name in ("vfb2-b", "fedpage-b", "fedpage-a", "demo-x"):
         judged(results, name, "reproduced")
@@ -259,7 +291,7 @@ def test_long_lines_are_not_wrapped_and_brackets_are_no_markup(tmp_path):
 
 
 def test_an_empty_folder_is_said_to_be_so(results):
-    expected = [f"{results}: has no results yet"]
+    expected = [f"{results}: has no verdicts yet"]
     assert summary(results) == expected
     write(results / "raw" / "file")
     assert summary(results) == expected

@@ -76,7 +76,7 @@ def test_second_run_does_nothing(finished):
 def test_an_experiment_is_a_target_by_its_name_or_by_a_glob(workflow):
     (workflow.folder / CLAIMS).unlink()
     assert workflow.planned("demo-sm*") == [CLAIMS]
-    assert "similar: demo-small" in workflow.refusal("demo-smal")
+    assert "did you mean demo-small" in workflow.refusal("demo-smal")
     outcome = subprocess.run(
         [sys.executable, "-m", "fedatlas", "run", "demo-sm*", "--cores", "1"],
         cwd=workflow.folder, env=workflow.environment(), capture_output=True, text=True,

@@ -16,7 +16,7 @@ from fedatlas.data.raw_files import LOCK
 from fedatlas.errors import FedatlasError, similar
 from fedatlas.extensions import projects
 from fedatlas.plain_text import say
-from fedatlas.schema.experiment_files import Head
+from fedatlas.schema.experiment_files import Head, meant_in
 from fedatlas.schema.runs import RunSpec
 
 if TYPE_CHECKING:
@@ -32,15 +32,17 @@ def list_experiments(
     results: Annotated[Path, typer.Option(help="Results folder.")] = Path("results"),
 ) -> None:
     """List experiments: what each shows, its source, and whether it has verdicts here."""
+    from fedatlas.pages.terminal import verdicts_in
     from fedatlas.plan.build import build_plan
     from fedatlas.schema.config import is_named
 
     plan = build_plan(config, *projects(), names=[names])
     found = {name: each for name, each in plan.experiments.items() if is_named(name, [names])}
     if not found:
-        raise FedatlasError(f"'{names}' matches no experiment; `fedatlas list` lists all")
+        hint = meant_in(names, plan.heads) or "; `fedatlas list` lists all"
+        raise FedatlasError(f"'{names}' matches no experiment{hint}")
     width = max(map(len, found))
-    judged = {file.parent.name for file in results.glob("experiments/*/claims.csv")}
+    judged = {name for name, own in verdicts_in(results).items() if own}
     for name, each in found.items():
         mark = "*" if name in judged else " "
         say(f"{mark} {name:<{width}}  {each.title} ({each.source})")
@@ -91,11 +93,13 @@ def spec(
     An experiment is printed as YAML, with everything that it inherits written out.
     """
     from fedatlas.files import canonical_json
+    from fedatlas.plan.build import build_plan
     from fedatlas.schema.models import as_yaml
 
     experiment = name.partition("/")[0]
     where, content, _ = _declared(experiment, config)
     if name == experiment:
+        build_plan(config, *projects(), names=[name])  # refuses what `run` refuses
         say(f"# {where}\n{as_yaml(content)}".rstrip())
         return
     say(canonical_json(run_named(name, config).model_dump(mode="json")))
@@ -119,12 +123,12 @@ def run_named(name: str, config: Path) -> RunSpec:
 def _declared(experiment: str, config: Path) -> Any:
     """The experiment as its file declares it; FedatlasError names similar ones."""
     from fedatlas.plan.build import heads_in
-    from fedatlas.schema.experiment_files import names_in, read_experiments
+    from fedatlas.schema.experiment_files import read_experiments
 
     folders = (folder / "experiments" for folder in (config, *projects()))
     experiments = read_experiments(*folders, names=[experiment])
     if experiment not in experiments:
-        hint = similar(experiment, names_in(heads_in(config, *projects())))
+        hint = meant_in(experiment, heads_in(config, *projects()))
         raise FedatlasError(f"there is no experiment '{experiment}'{hint}")
     return experiments[experiment]
 

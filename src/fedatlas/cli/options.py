@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fedatlas.plan.places import shipped_configuration
+from fedatlas.plan.places import shipped_configuration, where_published
 from fedatlas.schema.config import MIRROR_VARIABLE, SEEDS_VARIABLE, home_expanded
 
 
@@ -34,4 +34,7 @@ Configuration = Annotated[
         show_default=False,
     ),
 ]
-ResultsFolder = Annotated[Path, typer.Argument(help="Results folder.")]
+ResultsFolder = Annotated[
+    Path,
+    typer.Argument(help="Results folder, or a published one.", callback=where_published),
+]

@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.evidence import format_needed, format_outcomes
 from fedatlas.evaluation.sentences import joined
 from fedatlas.evaluation.tables import read_rows
@@ -27,6 +28,7 @@ from fedatlas.pages.claim_rows import HEAD, claim_rows, effect_so_far
 from fedatlas.plain_text import cell, say_on
 from fedatlas.plan.build import group_of
 from fedatlas.schema.config import is_named
+from fedatlas.schema.experiment_files import meant
 
 _READ_BY_PEOPLE = (".csv", ".svg")  # each figure also lies there as .png
 _NAMED = 4  # a page's experiments are named up to this number
@@ -35,11 +37,26 @@ _CLAIMS = 40  # claims are printed up to this number
 _DIVERGENCE = {"run", "selected", "seeds", "diverged_seeds"}  # columns of tables
 
 
+def verdicts_in(results: Path) -> dict[str, list[Verdict]]:
+    """Verdicts by judged experiment, of a results folder, a published one or a folder of such."""
+    found = {file.parent.name: read_verdicts(file) for file in _judged(results)}
+    if not found and results.is_dir():
+        from fedatlas.store.rejudging import kept_in_published, published_folders
+
+        for folder in published_folders(results):
+            found |= {kept.name: [*kept.verdicts] for kept in kept_in_published(folder, {})}
+    return found
+
+
+def _judged(results: Path) -> list[Path]:
+    return sorted(results.glob("experiments/*/claims.csv"))
+
+
 def print_summary(results: Path, console: Console) -> None:
     """Print outcomes of all judged experiments, of any selection, and where files lie."""
-    judged = {file.parent.name: file for file in sorted(results.glob("experiments/*/claims.csv"))}
-    verdicts = {name: read_verdicts(file) for name, file in judged.items()}
-    if judged:
+    judged = {file.parent.name: file for file in _judged(results)}
+    verdicts = verdicts_in(results)
+    if verdicts:
         console.print(_table(verdicts))
     lines = _corrections(verdicts)
     tables = [claims.with_name("table.csv") for claims in judged.values()]
@@ -53,21 +70,24 @@ def print_summary(results: Path, console: Console) -> None:
         width = max(map(len, places))
         lines.append("Where to look:")
         lines += [f"  {place:<{width}}  {note}" for place, note in places.items()]
-    for line in lines or [f"{results}: has no results yet"]:
+    if not (verdicts or lines):
+        lines.append(f"{results}: has no verdicts yet")
+    for line in lines:
         say_on(console, line)
 
 
 def print_claims(results: Path, experiments: Sequence[str], console: Console) -> None:
     """Print each claim of these experiments: outcome, effect with interval, whether fragile.
 
-    experiments: names or globs. If there are many claims, only counts are printed.
+    experiments: names or globs. If there are many claims, only counts are printed. FedatlasError
+    for one that matches nothing.
     """
-    files = sorted(results.glob("experiments/*/claims.csv"))
-    verdicts = {
-        file.parent.name: read_verdicts(file)
-        for file in files
-        if is_named(file.parent.name, experiments)
-    }
+    every = verdicts_in(results)
+    for pattern in experiments:
+        if not any(is_named(name, [pattern]) for name in every):
+            hint = meant(pattern, every) or f"; `fedatlas summary {results}` lists those that were"
+            raise FedatlasError(f"{results}: no experiment '{pattern}' was judged here{hint}")
+    verdicts = {name: own for name, own in every.items() if is_named(name, experiments)}
     if sum(len(whole_claims(own)) for own in verdicts.values()) > _CLAIMS:
         console.print(_table(verdicts))
         say_on(console, "`fedatlas summary --experiments NAME` prints each claim.")
@@ -75,6 +95,9 @@ def print_claims(results: Path, experiments: Sequence[str], console: Console) ->
     for name, own in verdicts.items():
         if own:
             console.print(_claims(name, own))
+        else:
+            place = results / "experiments" / name
+            say_on(console, f"{name}: declares no claims; its figures and tables: {place}")
 
 
 def _claims(experiment: str, verdicts: Sequence[Verdict]) -> Table:
@@ -149,7 +172,7 @@ def _pages(results: Path, judged: Mapping[str, Path]) -> dict[str, str]:
             held = list(dict.fromkeys(verdict.claim.split("/")[0] for verdict in verdicts))
             of = ", ".join(held) if len(held) <= _NAMED else f"{len(held)} experiments"
             old = _older(page, [judged[name] for name in held if name in judged])
-            pages[str(page)] = f"verdicts of {of or 'none'}{old}"
+            pages[str(page)] = f"{f'verdicts of {of}' if of else 'no verdicts'}{old}"
     wholes = {
         "explorer.html": "all curves and verdicts, to explore offline",
         "summary.md": "what was run, published numbers beside those found here, verdicts, errata",
@@ -169,14 +192,14 @@ def _older(file: Path, verdicts: Iterable[Path]) -> str:
 
 def print_power(results: Path, console: Console) -> None:
     """Print how many seeds would decide each undecided verdict, fewest first."""
-    files = sorted(results.glob("experiments/*/claims.csv"))
-    if not files:
+    judged = [own for own in verdicts_in(results).values() if own]
+    if not judged:
         say_on(console, f"{results}: no claim has been judged yet")
         return
-    found = [verdict for file in files for verdict in undecided(read_verdicts(file))]
+    found = [verdict for own in judged for verdict in undecided(own)]
     if not found:
-        several = "s" * (len(files) != 1)
-        say_on(console, f"Nothing is undecided in {len(files)} judged experiment{several}.")
+        several = "s" * (len(judged) != 1)
+        say_on(console, f"Nothing is undecided in {len(judged)} judged experiment{several}.")
         return
     for verdict in sorted(found, key=_fewest_needed):
         name = f"{verdict.claim}, {verdict.case}" if verdict.case else verdict.claim

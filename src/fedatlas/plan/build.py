@@ -12,7 +12,7 @@ from typing import Any
 
 from fedatlas.algorithms import algorithm_class, algorithm_names, build_algorithm
 from fedatlas.data.catalogue import Catalogue, load_catalogue
-from fedatlas.errors import FedatlasError, error_context, similar
+from fedatlas.errors import FedatlasError, error_context
 from fedatlas.plan.checks import (
     check_costs,
     check_dataset,
@@ -29,7 +29,7 @@ from fedatlas.plan.checks import (
 )
 from fedatlas.plan.places import files_named
 from fedatlas.schema.config import is_named
-from fedatlas.schema.experiment_files import Head, find_heads, load_experiments, names_in
+from fedatlas.schema.experiment_files import Head, find_heads, load_experiments, meant_in
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.schema.papers import Paper, Sentence, load_papers, load_sentences
@@ -108,10 +108,10 @@ class Plan:
         for pattern in patterns:
             if not any(is_named(name, [pattern]) for name in self.experiments):
                 there = sorted({f"{group_of(head.name)}-*" for head in self.heads})
+                hint = meant_in(pattern, self.heads) or f"; there are: {', '.join(there)}."
                 raise FedatlasError(
-                    f"'{pattern}' matches no experiment{similar(pattern, names_in(self.heads))}; "
-                    f"there are: {', '.join(there)}. Experiments are targets of snakemake, or "
-                    "stand in its configuration key 'experiments'"
+                    f"'{pattern}' matches no experiment{hint} Experiments are targets of "
+                    "snakemake, or stand in its configuration key 'experiments'"
                 )
         return [name for name in self.experiments if is_named(name, patterns)]
 
@@ -173,7 +173,7 @@ def _with_seeds(
     for name in added:
         where = f"configuration key 'added_seeds': '{name}'"
         if name not in experiments:
-            told = similar(name, names_in(heads))
+            told = meant_in(name, heads)
             raise FedatlasError(f"{where}: there is no such experiment{told}")
         if other := experiments[name].runs_of:
             raise FedatlasError(f"{where} shows the runs of '{other}': add seeds to it")

@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedatlas.errors import FedatlasError
+from fedatlas.errors import FedatlasError, similar
 from fedatlas.schema.config import is_named
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.families import expand
@@ -104,6 +104,24 @@ def names_in(heads: Iterable[Head]) -> list[str]:
         _read_file(head) if "*" in head.name else [head.name] for head in heads if not head.suite
     )
     return sorted({name for names in own for name in names})
+
+
+def meant(word: str, names: Iterable[str]) -> str:
+    """ "; did you mean …?", of names that lack a group only, or else are alike; empty if none."""
+    names = list(names)
+    found = ", ".join(name for name in names if name.partition("-")[2] == word)
+    found = found or similar(word, names).removeprefix("; similar: ")
+    return f"; did you mean {found}?" if found else ""
+
+
+def meant_in(word: str, heads: Iterable[Head]) -> str:
+    """The same of these files' experiments, where the word may be one of these files."""
+    heads, path = list(heads), Path(word)
+    if path.suffix not in (".yaml", ".yml"):
+        return meant(word, names_in(heads))
+    own = names_in(head for head in heads if head.path.resolve() == path.resolve())
+    told = f"; did you mean {', '.join(own)}?" if own else meant(path.stem, names_in(heads))
+    return f"; name an experiment, not a file{told or '.'}"
 
 
 def _files_below(folders: Iterable[Path]) -> Iterator[Path]:
@@ -221,7 +239,7 @@ def _named_in(content: Mapping[str, Any]) -> list[str]:
 def _complete(
     name: str, contents: Mapping[str, Declared], passed: Collection[str] = ()
 ) -> Declared:
-    """With what it takes over from the experiment that it extends."""
+    """With what it takes over from the experiment that it extends, but for keys that are null."""
     where, content, _ = contents[name]
     model = content.get(EXTENDS)
     if model is None:
@@ -233,7 +251,8 @@ def _complete(
     if "runs_of" in declared:
         taken = {key: value for key, value in taken.items() if key not in _OF_RUNS}
     inherited = {key: owners.get(key, model) for key in taken if key not in declared}
-    return Declared(where, taken | declared, inherited)
+    whole = {key: value for key, value in (taken | declared).items() if value is not None}
+    return Declared(where, whole, inherited)
 
 
 def _with_others(one: Declared, contents: Mapping[str, Declared]) -> Declared:
