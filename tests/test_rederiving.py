@@ -1,5 +1,9 @@
 """Published numbers and figures made anew, on published runs whose data are made here."""
 
+import re
+import shlex
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -56,7 +60,8 @@ def test_a_seed_that_comes_out_otherwise_is_named(share, said, equal):
     course = rederiving.quickest(found, seed=0)
     assert course.seed == 0
     changed = replace(found, atlas=Changed(found.atlas, "objective", share))
-    told, same = rederiving.trained_again(changed, course, ROOT / "results", "cpu")
+    plan = rederiving.plan_again(found, course, ROOT / "results")
+    told, same = rederiving.trained_again(changed, course, plan, ROOT / "results", "cpu")
     assert said in told and same == equal
 
 
@@ -64,10 +69,8 @@ def test_a_seed_that_comes_out_otherwise_is_named(share, said, equal):
     ("what", "said"),
     [
         (f"{EXPERIMENT}/unheard-of", "has no claim 'unheard-of'; similar: "),
-        (
-            "fedpage-fig2",
-            "has verdicts of an experiment 'fedpage-fig2'; similar: fedpage-fig2",
-        ),
+        ("fedpage-fig2", "only published results are derived again; did you mean fedpage-fig2"),
+        ("project-prox/faster", "'project-prox' is not published there, and only published"),
         ("vfb2-fig3-d1", "needs the data set 'uci-credit-card': prepare it by snakemake"),
         ("fedpage-fig2a", "a9a/train.parquet --cores 1 (raw files that you have: --config mirror"),
     ],
@@ -75,8 +78,20 @@ def test_a_seed_that_comes_out_otherwise_is_named(share, said, equal):
 def test_errors_say_what_there_is(what, said, tmp_path):
     with pytest.raises(FedatlasError) as error:
         found = find(what)
-        rederiving.trained_again(found, rederiving.quickest(found), tmp_path, "cpu")
+        rederiving.plan_again(found, rederiving.quickest(found), tmp_path)
     assert said in str(error.value)
+
+
+def test_data_that_are_lacking_are_said_before_the_training_with_a_command_that_works_here(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    outcome = CliRunner().invoke(app, ["rederive", "fedpage-fig2a"])
+    assert "training" not in outcome.stdout
+    command = re.search(r"prepare it by (snakemake .*) \(raw", str(outcome.exception))[1]
+    words = [sys.executable, "-m", *shlex.split(command), "--dry-run"]
+    planned = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert planned.returncode == 0 and "prepare_split" in planned.stdout + planned.stderr
 
 
 def test_a_folder_without_published_ones_is_an_error(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,7 @@ from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.context import shard_files
 from fedatlas.objectives import own_losses
 from fedatlas.plan.build import Plan, plan_of
+from fedatlas.plan.holders import elsewhere
 from fedatlas.plan.places import catalogue_files, find_projects
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.models import validated
@@ -217,10 +219,10 @@ def _sharded(
 ) -> list[Path]:
     """The shard files of a partition."""
     kept = partition.test_split
-    if lacking := " ".join(map(str, unprepared(dataset, [split, kept or split], results))):
+    if lacking := unprepared(dataset, [split, kept or split], results):
         raise FedatlasError(
             f"{_WHERE}: data set '{dataset.name}' is made of raw files and is not prepared yet: "
-            f"make {lacking} by `snakemake {lacking} --cores 1`, or hand over features and labels"
+            f"make it by `{to_prepare(lacking)}`, or hand over features and labels"
         )
     prepared = _prepared(dataset, split, folder, results)
     test = _prepared(dataset, kept, folder, results) if kept else None
@@ -241,6 +243,11 @@ def unprepared(dataset: Dataset, splits: Sequence[str], results: Path) -> list[P
     own = dict.fromkeys(split for split in splits if dataset.split(split).files)
     files = [results / "data" / dataset.name / f"{split}.parquet" for split in own]
     return [file for file in files if not file.is_file()]
+
+
+def to_prepare(files: Sequence[Path]) -> str:
+    """The command that makes these files, in the working folder."""
+    return shlex.join(["snakemake", *elsewhere(), *map(str, files), "--cores", "1"])
 
 
 def _prepared(dataset: Dataset, split: str, folder: Path, results: Path) -> Path:

@@ -17,11 +17,12 @@ from fedatlas.evaluation.verdicts import Verdict
 from fedatlas.figures import style
 from fedatlas.figures.style import Shown
 from fedatlas.markdown import counted
-from fedatlas.notebook import train_plan, unprepared
+from fedatlas.notebook import to_prepare, train_plan, unprepared
 from fedatlas.plan.build import Plan, build_plan
 from fedatlas.plan.results import heading_spec
 from fedatlas.provenance.difference import Tolerance, compare_traces
 from fedatlas.schema.endings import MEASURED_TIMES
+from fedatlas.schema.experiment_files import meant
 from fedatlas.schema.models import read_json, validated
 from fedatlas.schema.runs import RunSpec, Selection
 from fedatlas.store.atlas import Atlas, open_atlas
@@ -75,9 +76,10 @@ def find(what: str, published: Path, config: Path, *projects: Path) -> Found:
             atlas = open_atlas(folder)
             own = [one for one in kept.verdicts if claim in ("", one.claim.partition("/")[2])]
             return Found(folder, replace(kept, verdicts=own), claim, kept.runs(atlas), atlas, plan)
-    there = similar(name, known) or f"; there are: {', '.join(known) or 'none'}"
+    hint = meant(name, known) or f"; folders there: {', '.join(each.name for each in folders)}"
     raise FedatlasError(
-        f"{published}: no folder there has verdicts of an experiment '{name}'{there}"
+        f"{published}: '{name}' is not published there, and only published results are derived "
+        f"again{hint}"
     )
 
 
@@ -166,36 +168,37 @@ def _run_names(found: Found) -> list[str]:
     return [place.split("/")[2] for place in _places(found)]
 
 
-def trained_again(found: Found, course: Course, results: Path, device: str) -> tuple[str, bool]:
-    """Train the seed by its recorded specification; how it compares with what is published.
+def plan_again(found: Found, course: Course, results: Path) -> Plan:
+    """The plan that trains the seed by its recorded specification.
 
-    Returns that in words, and whether the two are equal to the published digits.
-
-    results: where its data set is prepared, if it is made of raw files.
+    results: where its data set is prepared, if it is made of raw files; FedatlasError if it is not.
     """
-    published = found.atlas.dataset(course.place).sel(seed=[course.seed])
-    recorded = json.loads(published.attrs["specification"])
+    recorded = json.loads(found.atlas.attributes(course.place)["specification"])
     spec = validated(RunSpec, recorded, f"{found.folder}: {course.place}")
     # Sub-optimality, which needs f*, follows from the objective.
     spec = spec.model_copy(update={"seeds": (course.seed,), "tuning_seeds": (), "optimum": False})
     partition = spec.partition.of_seed(course.seed)
-    _require_data(found, spec, partition.test_split, results)
+    splits = filter(None, (spec.split, partition.test_split))
+    if lacking := unprepared(found.plan.catalogue[spec.dataset], [*splits], results):
+        raise FedatlasError(
+            f"{spec.name}: needs the data set '{spec.dataset}': prepare it by "
+            f"{to_prepare(lacking)} (raw files that you have: --config mirror=FOLDER), and do this "
+            "again"
+        )
     key = spec.experiment, spec.run, spec.point
-    plan = replace(found.plan, runs={key: spec}, partitions={partition.slug: partition}, pooled={})
+    return replace(found.plan, runs={key: spec}, partitions={partition.slug: partition}, pooled={})
+
+
+def trained_again(
+    found: Found, course: Course, plan: Plan, results: Path, device: str
+) -> tuple[str, bool]:
+    """Train by `plan_again`; how the trace compares with what is published.
+
+    Returns that in words, and whether the two are equal to the published digits.
+    """
     with TemporaryDirectory() as folder:
         trace = train_plan(plan, Path(folder), results, device)
-    return _agreement(published, trace)
-
-
-def _require_data(found: Found, spec: RunSpec, test: str | None, results: Path) -> None:
-    """FedatlasError for splits of raw files that are not prepared."""
-    dataset = found.plan.catalogue[spec.dataset]
-    if lacking := unprepared(dataset, [spec.split, *([test] if test else [])], results):
-        raise FedatlasError(
-            f"{spec.name}: needs the data set '{spec.dataset}': prepare it by snakemake "
-            f"{' '.join(map(str, lacking))} --cores 1 (raw files that you have: --config "
-            "mirror=FOLDER), and do this again"
-        )
+    return _agreement(found.atlas.dataset(course.place).sel(seed=[course.seed]), trace)
 
 
 def _agreement(published: xr.Dataset, again: xr.Dataset) -> tuple[str, bool]:

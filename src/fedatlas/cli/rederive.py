@@ -58,8 +58,9 @@ def rederive(
     if course.seconds > seconds:
         say(f"{name} took {course.seconds:.0f} s, so it is not trained; --seconds allows more")
     else:
+        plan = rederiving.plan_again(found, course, results)
         say(f"training {name} again, which took {course.seconds:.1f} s …")
-        line, equal = rederiving.trained_again(found, course, results, device)
+        line, equal = rederiving.trained_again(found, course, plan, results, device)
         say(line)
         same.append(equal)
     raise typer.Exit(not all(same))
