@@ -257,6 +257,10 @@ def test_methods_of_every_kind_begin_with_runs_that_are_rehearsed(config, lab, m
         assert (own.algorithm, own.federation.name) == (f"own_{kind}", kind)
         assert len({run.algorithm for run in others} - {own.algorithm}) == 1
         assert "does what a method promises" in rehearse_without_data(own)
+        # Enough seeds to decide what it asks: how the method compares with the other one.
+        begun = plan.experiments[own.experiment]
+        assert len(begun.seeds) == 6 and begun.tuning_seeds
+        assert {claim.test.runs[0] for claim in begun.claims} == {own.run}
 
 
 def test_short_examples_of_the_documentation_are_sound(config, lab, monkeypatch):
