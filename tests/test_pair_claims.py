@@ -448,6 +448,13 @@ def test_a_level_below_what_is_known_is_told_as_a_bound():
     a, b = (make_trace(np.outer(SIX, [0.3, end])) for end in (0.0, 1e-3))
     found = verdict(final("better_final", "gradient_norm"), a=a, b=b)
     assert "a ≤ 2.22e-16, b 0.001;" in found.evidence
+    # Where both lie there, nobody knows their ratio.
+    a, b = (vertical_trace(np.outer(SIX, [0.3, end, end])) for end in (-1e-13, 1e-11))
+    asked = {"kind": "order", "first": "a", "second": "b", "relation": "faster", "window": 0.1}
+    asked |= {"cost": "update_epoch", "measurement": "suboptimality"}
+    found = verdict(asked, a=a, b=b)
+    assert found.outcome == "not testable"
+    assert "both runs have arrived at 1e-10" in found.evidence
     # Costs that are small are no such levels.
     cheap = vertical_trace(np.array([[1.0, 0.1]] * 6), epochs=1e-11)
     dear = vertical_trace(np.array([[1.0, 0.1]] * 6), epochs=1e-8)

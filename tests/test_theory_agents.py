@@ -362,9 +362,16 @@ def test_falls_with_the_horizon_that_make_no_sense_are_refused(test, message):
 def test_the_law_of_a_fall_with_the_horizon(form, law):
     for claimed in ("power law", "exponential"):
         test = {"kind": "horizon_order", "series": tuple("abc"), "order": claimed}
-        found = verdict(test, **runs_of_horizons(form, 0.5))
+        found = verdict(test, **runs_of_horizons(form, 2.5))
         assert found.outcome == ("reproduced" if claimed == law else "contradicted")
     assert "residual of the" in found.evidence and "a factor of 1.05 counts" in found.evidence
+
+
+def test_ends_that_hardly_fall_tell_no_law():
+    test = {"kind": "horizon_order", "series": tuple("abc"), "order": "power law"}
+    found = verdict(test, **runs_of_horizons("power", 0.2))
+    assert found.outcome == "not testable"
+    assert "1 or more tell the two laws apart" in found.evidence
 
 
 @pytest.mark.parametrize(

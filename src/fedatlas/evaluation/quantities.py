@@ -261,19 +261,21 @@ def at_end(traces: Sequence[Trace], measurement: str, share: float) -> Measured:
 def by_cost(
     traces: Sequence[Trace], measurement: str, cost: str, budget: float, window: float
 ) -> Measured:
-    """The mean measurement over the last `window` share of a budget."""
+    """The mean measurement over the last `window` share of a budget.
+
+    NotTestableError where most seeds of all runs lie at the level below which none is told apart.
+    """
     start = (1 - window) * budget
     since = f"from {start:.4g} to" if start > 0 else "up to"
-    return Measured(
-        f"{measurement} {since} {format_common_cost(traces, cost, budget)}",
-        measurement,
-        [
-            reached(trace, measurement, cost, budget, window)
-            if unit_of_losses(measurement) == "decades"
-            else losses_along(trace, measurement, cost, start, budget)
-            for trace in traces
-        ],
-    )
+    subject = f"{measurement} {since} {format_common_cost(traces, cost, budget)}"
+    if unit_of_losses(measurement) != "decades":
+        losses = [losses_along(trace, measurement, cost, start, budget) for trace in traces]
+        return Measured(subject, measurement, losses)
+    losses = [reached(trace, measurement, cost, budget, window) for trace in traces]
+    least = smallest(measurement)
+    if len(traces) > 1 and np.mean(np.max(losses, axis=0) <= np.log10(least)) > 0.5:
+        raise NotTestableError(f"{subject}: both runs have arrived at {least:.2g}; look earlier")
+    return Measured(subject, measurement, losses)
 
 
 def to_target(

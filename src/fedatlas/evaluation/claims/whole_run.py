@@ -8,6 +8,7 @@ from typing import ClassVar, Literal, Self, TypeAlias
 import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
+from fedatlas.evaluation.claims.one_run import FEWEST_DECADES
 from fedatlas.evaluation.claims.slope import COUNTING_POWER
 from fedatlas.evaluation.comparison import Direction
 from fedatlas.evaluation.evidence import (
@@ -52,7 +53,7 @@ class HorizonTest(EffectTest):
     horizon_order: The final measurement falls with the horizon as an exponential, or as a power of
     K + 1, and not as the other. Both laws are fitted to a seed's logarithms by least squares. The
     statistic is how much smaller the claimed law's root mean square residual is. A factor of 1.05
-    of residuals counts.
+    of residuals counts. Falls by less than a decade are not testable.
 
     series: runs by rising horizon. power, base: the theorem's power of K + 1, or base of K. order:
     the law that is claimed. window: share of a horizon, at its end, over which levels are means.
@@ -164,7 +165,16 @@ class HorizonTest(EffectTest):
         return exponents / printed - 1, describe
 
     def _laws(self, horizons: np.ndarray, ends: np.ndarray, subject: str) -> Fall:
-        """How much less the claimed law leaves of logarithms of ends, (runs, seeds), in decades."""
+        """How much less the claimed law leaves of logarithms of ends, (runs, seeds), in decades.
+
+        NotTestableError where ends fall by too little to tell the laws apart.
+        """
+        decades = float(np.median(ends[0] - ends[-1]))
+        if decades < FEWEST_DECADES:
+            raise NotTestableError(
+                f"{subject}; that is {decades:.2g} decades; {FEWEST_DECADES:g} or more tell "
+                "the two laws apart"
+            )
         residuals = {
             "exponential": _residuals(horizons.astype(float), ends),
             "power law": _residuals(np.log10(horizons + 1.0), ends),
