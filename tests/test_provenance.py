@@ -407,6 +407,16 @@ def test_leftovers_of_an_older_configuration_are_told(copy):
     assert drift(copy)["data/gone/train.parquet"] == {(State.STALE, "configuration")}
 
 
+def test_seeds_beyond_those_declared_are_known(copy):
+    """As after `fedatlas run --decide`, which adds seeds, and after a plain run, without them."""
+    replace_text("seeds: [0, 1]", "seeds: [0]")(copy / "config/experiments/demo/settings.yaml")
+    assert drift(copy) == {}
+    for trace in (copy / "results/experiments/demo-settings/traces").glob("*/*.nc"):
+        trace.unlink()
+    forget_joined(copy)
+    assert drift(copy) == {}
+
+
 def test_a_renamed_experiment_is_not_stale_and_one_with_other_numbers_is(copy):
     config = copy / "config/experiments/demo"
     (config / "tuned.yaml").rename(config / "another.yaml")

@@ -223,12 +223,7 @@ def _add_jobs(plan: Plan, name: str) -> None:
             if declared.optimum and is_of_clients(declared, catalogue):
                 declared = declared.model_copy(update={"optimum": "of_clients"})
         check_partition(declared, catalogue, f"{where}: runs.{run_name}")
-        for seed in declared.seeds:
-            partition = declared.partition.of_seed(seed)
-            plan.partitions[partition.slug] = partition
-            if declared.optimum:
-                called, rows = declared.optimum_rows(seed)
-                plan.pooled[called] = plan.partitions[rows.slug] = rows
+        add_partitions(plan, declared, declared.seeds)
         if isinstance(declared.objective, LinearObjective):
             plan.objectives[declared.objective.slug] = declared.objective
         for spec in _points(plan, declared, run.grid):
@@ -237,6 +232,16 @@ def _add_jobs(plan: Plan, name: str) -> None:
             plan.runs[name, run_name, spec.point] = spec
     for partition in validated_partitions(experiment):
         plan.partitions[partition.slug] = partition
+
+
+def add_partitions(plan: Plan, run: RunSpec, seeds: Iterable[int]) -> None:
+    """Add the partitions that a run has under these seeds."""
+    for seed in seeds:
+        partition = run.partition.of_seed(seed)
+        plan.partitions[partition.slug] = partition
+        if run.optimum:
+            called, rows = run.optimum_rows(seed)
+            plan.pooled[called] = plan.partitions[rows.slug] = rows
 
 
 def validated_partitions(experiment: Experiment) -> list[VerticalPartition]:

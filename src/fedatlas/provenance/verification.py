@@ -1,6 +1,7 @@
 """Check all digests of a results folder again, and name what changed or is damaged."""
 
 import platform
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -20,7 +21,7 @@ from fedatlas.extensions import projects
 from fedatlas.federations.context import shard_files
 from fedatlas.files import text_digest
 from fedatlas.plain_text import cell, say_on
-from fedatlas.plan.build import Plan, build_plan
+from fedatlas.plan.build import Plan, add_partitions, build_plan
 from fedatlas.provenance.expected import (
     MAKE_AGAIN,
     RUN_AGAIN,
@@ -71,11 +72,21 @@ def verify(
     Raises FedatlasError if the configuration cannot be read, or if there is nothing to check.
     """
     plan = build_plan(config, *projects())
+    _with_further_seeds(plan, results)
     traces = Traces(Inputs(results, lock, plan, mirror, seeds))
     checks = list(_checks(results, plan, traces))
     if not checks:
         raise FedatlasError(f"{results}: holds no traces, shards or data; run snakemake")
     return [_checked(results, check, traces.seeds) for check in progress(checks)]
+
+
+def _with_further_seeds(plan: Plan, results: Path) -> None:
+    """Add the partitions of seeds that are not declared: `fedatlas run --decide` adds some."""
+    unknown = {folder.name for folder in results.glob("shards/*/*/*")} - plan.partitions.keys()
+    # Wrong guesses do no harm: no folder has the name of their partition.
+    seeds = {int(seed) for seed in re.findall(r"(?:seed|holders)(\d+)", " ".join(unknown))}
+    for run in plan.runs.values():
+        add_partitions(plan, run, seeds)
 
 
 def _checked(results: Path, check: Check, seeds: Mapping[Path, Origins]) -> Checked:
