@@ -16,7 +16,6 @@ from fedatlas.evaluation.comparison import (
     e_of_signs,
     median_interval,
     p_of_signs,
-    seeds_needed,
     sign_p,
     t_quantile,
 )
@@ -149,11 +148,6 @@ def test_more_seeds_make_it_shorter():
     share = [1 - 2 * outside(seeds, True) / seeds for seeds in (7, 12, 25, 50, 100, 200)]
     assert share == sorted(share, reverse=True)
     assert share[-1] < 0.25
-
-
-def test_more_seeds_are_needed_where_they_are_added():
-    gaps = 0.25 + 0.1 * np.array([-1.5, -0.5, 0, 0, 0.5, 1.5, 0.1, -0.1])
-    assert seeds_needed(gaps, BETTER) < seeds_needed(gaps, BETTER, seeds_added=True) < 40
 
 
 def test_a_tally_counts_how_many_could_survive_where_seeds_were_added():

@@ -233,20 +233,32 @@ def test_holm_by_hand():
 
 @pytest.mark.parametrize("middle", [0.5, 0.25, 0.0, -0.2])
 def test_as_many_seeds_as_are_needed_decide_four_times_in_five(middle):
-    """Of seeds that are spread as those at hand; fewer do not."""
+    """With those at hand, and others that are spread as they are; fewer do not."""
     rng = np.random.default_rng(3)
     gaps = middle + 0.1 * np.array([-1.5, -0.5, 0, 0, 0.5, 1.5])
     needed = seeds_needed(gaps, BETTER)
     assert needed is not None
 
     def decided(seeds: int) -> float:
-        draws = rng.normal(middle, gaps.std(ddof=1), (4000, seeds))
-        outcomes = [decide(median_interval(draw), BETTER) for draw in draws]
+        draws = rng.normal(middle, gaps.std(ddof=1), (4000, seeds - len(gaps)))
+        wholes = (np.concatenate([gaps, draw]) for draw in draws)
+        outcomes = [decide(median_interval(whole, seeds_added=True), BETTER) for whole in wholes]
         return 1 - outcomes.count("undecided") / len(outcomes)
 
     assert decided(needed) > 0.78
-    if needed > 6:
+    if needed > 7:
         assert decided(needed - 1) < 0.82
+
+
+def test_seeds_that_are_there_count_among_those_needed():
+    """Six agree, and the next one decides, whatever is declared: it comes after a look at them."""
+    gaps = np.array([0.5, 0.52, 0.54, 0.56, 0.58, 0.11])
+    assert [seeds_needed(gaps[: len(gaps) - left], BETTER) for left in (0, 1)] == [7, 7]
+    fixed, added = (
+        compare(np.array([*gaps[:5], 0.09]), BETTER, "x", seeds_added=how)[1].needed
+        for how in (False, True)
+    )
+    assert fixed == added
 
 
 def test_seeds_that_nobody_runs_are_not_promised():
@@ -258,8 +270,11 @@ def test_seeds_that_are_lost_or_share_rows_are_planned_for():
     rng = np.random.default_rng(7)
     lost = np.array([0.3] * 7 + [-INF] * 3) + np.array([0, 1e-3, 2e-3] * 3 + [0])
     needed = seeds_needed(lost, BETTER)
-    draws = np.where(rng.random((3000, needed)) < 0.3, -INF, 0.3)
-    decided = [decide(median_interval(draw), BETTER) for draw in draws]
+    draws = np.where(rng.random((3000, needed - len(lost))) < 0.3, -INF, 0.3)
+    decided = [
+        decide(median_interval(np.concatenate([lost, draw]), seeds_added=True), BETTER)
+        for draw in draws
+    ]
     assert decided.count("reproduced") / len(decided) > 0.75
     # The corrected interval never becomes as narrow as that.
     near = np.random.default_rng(0).normal(0.11, 0.01, 10)

@@ -143,20 +143,15 @@ def compare(
     "surely less" is below all of its own 95 % interval.
     """
     interval, published = median_interval(gaps, seeds_added, overlap, repeats), criterion.published
-    if criterion.published is not None:
-        criterion = replace(
-            criterion, published=criterion.published - _error_of_printed(gaps, criterion.trials)
-        )
+    criterion = beside_printed(gaps, criterion)
     outcome = decide(interval, criterion)
-    needed = seeds_needed(gaps, criterion, seeds_added, overlap) if outcome == "undecided" else None
     effect = Effect(
         **vars(interval),
         smallest=criterion.smallest,
         unit=unit,
         seeds=len(gaps),
         published=published,
-        # Where these had a good chance and did not decide, it takes more than these.
-        needed=None if needed is None else max(needed, len(gaps) + 1),
+        needed=seeds_needed(gaps, criterion, overlap) if outcome == "undecided" else None,
         p=_p_value(gaps, criterion, outcome, seeds_added, overlap),
         repeats=repeats,
         seeds_added=seeds_added,
@@ -164,10 +159,16 @@ def compare(
     return outcome, replace(effect, p=None, needed=None) if effect.exact else effect
 
 
-def _error_of_printed(gaps: np.ndarray, trials: int) -> float:
-    """Half the 95 % interval of a mean of so many trials, spread as ours; 0 if unknown."""
+def beside_printed(gaps: np.ndarray, criterion: Criterion) -> Criterion:
+    """The criterion, whose printed advantage is less by half the 95 % interval of its mean.
+
+    Its trials are spread as these advantages.
+    """
     finite = gaps[np.isfinite(gaps)]
-    return 1.96 * float(np.std(finite, ddof=1)) / np.sqrt(trials) if len(finite) > 1 else 0.0
+    if criterion.published is None or len(finite) < 2:
+        return criterion
+    error = 1.96 * float(np.std(finite, ddof=1)) / np.sqrt(criterion.trials)
+    return replace(criterion, published=criterion.published - error)
 
 
 def sign_p(gaps: np.ndarray, border: float, seeds_added: bool = False) -> float:
@@ -241,13 +242,12 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [float(value) for value in adjusted]
 
 
-def seeds_needed(
-    gaps: np.ndarray, criterion: Criterion, seeds_added: bool = False, overlap: float = 0.0
-) -> int | None:
-    """Seeds that decide with a chance of `POWER`, if more are spread as these; None if too many.
+def seeds_needed(gaps: np.ndarray, criterion: Criterion, overlap: float = 0.0) -> int | None:
+    """Seeds that decide with a chance of `POWER`, these included; None if too many.
 
-    As many of them are lost as of these. Normal spread is assumed of the others here, and only
-    here: it is a plan, not a verdict.
+    More are added after a look at these, so the rule for added seeds counts. They are spread as
+    these, and as many of them are lost. Normal spread is assumed of the others here, and only here:
+    it is a plan, not a verdict.
     """
     from scipy.special import bdtrc, ndtr
 
@@ -263,16 +263,25 @@ def seeds_needed(
             return float(border < 0)
         return best + kept * float(ndtr((middle - border) / spread))
 
-    # More seeds than `fewer` must lie on a side.
-    (seeds, fewer), regions = _plans(seeds_added), _regions(criterion)
+    seeds = np.arange(max(len(gaps) + 1, fewest_seeds(seeds_added=True)), MOST_SEEDS + 1)
+    outside = np.array([_outside(int(number), seeds_added=True) for number in seeds], int)
+    more, regions = seeds - len(gaps), _regions(criterion)
+
+    def beyond(there: np.ndarray, chance: float) -> np.ndarray:
+        """The chance that all but fewer than `outside` lie on a side, on which some are already."""
+        left = seeds - outside - there.sum()
+        return np.asarray(bdtrc(np.clip(left, -1, more), more, chance))
+
     chances = [
-        bdtrc(fewer, seeds, above(low)) + bdtrc(fewer, seeds, 1 - above(high)) - 1
+        beyond(gaps > low + ROUNDING, above(low))
+        + beyond(gaps < high - ROUNDING, 1 - above(high))
+        - 1
         for _, low, high in regions
     ]
     if overlap:
         if kept < 1:
             return None
-        half = t_quantile(seeds - 1, seeds_added) * spread * np.sqrt(1 / seeds + overlap)
+        half = t_quantile(seeds - 1, seeds_added=True) * spread * np.sqrt(1 / seeds + overlap)
         chances = [
             np.where((middle - half > low) & (middle + half < high), chance, 0.0)
             for chance, (_, low, high) in zip(chances, regions, strict=True)
@@ -282,11 +291,9 @@ def seeds_needed(
 
 
 @cache
-def _plans(seeds_added: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of seeds that can decide, and each less its `_outside`."""
-    fewest = next(seeds for seeds in range(1, 100) if _outside(seeds, seeds_added))
-    seeds = np.arange(fewest, MOST_SEEDS + 1)
-    return seeds, seeds - np.array([_outside(int(number), seeds_added) for number in seeds])
+def fewest_seeds(seeds_added: bool) -> int:
+    """The fewest seeds that have an interval."""
+    return next(seeds for seeds in range(1, 100) if _outside(seeds, seeds_added))
 
 
 def together(found: Sequence[CaseOutcome], cases: Quantifier = "all") -> Outcome:
