@@ -208,7 +208,7 @@ def test_two_runs_that_learnt_nothing_are_not_compared(constant, outcome):
     constants = Constants([ConstantRow(name, "test_auroc", constant) for name in runs])
     found = verdict(test, selected_by="train_auroc", constants=constants, **runs)
     assert found.outcome == outcome
-    assert ("no better than that: a, b" in found.evidence) == (outcome == "not testable")
+    assert ("no better than a constant: a, b" in found.evidence) == (outcome == "not testable")
 
 
 @pytest.mark.parametrize(("settled", "outcome"), [(False, "reproduced"), (True, "not testable")])

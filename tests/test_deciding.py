@@ -4,8 +4,10 @@ import math
 from dataclasses import replace
 
 import pytest
+from typer.testing import CliRunner
 
 from experiment_files import BASE, config_folder, plan_of_all
+from fedatlas.cli import app
 from fedatlas.cli.deciding import Deciding, look, next_number, to_decide
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.verdicts import read_verdicts, verdicts_to_csv
@@ -140,6 +142,34 @@ def test_what_no_seed_would_decide_is_left(tmp_path):
     after, said = look(BOTH, {"demo-base": 0}, tmp_path, 24)
     assert after == {"demo-base": 0}
     assert said[-1] == "  no more seeds: no seed would decide the rest"
+
+
+def test_a_claim_that_runs_cannot_test_asks_for_no_seeds_and_says_why(tmp_path):
+    why = "below resolution: runs end too early to tell; more rounds may tell"
+    judged(tmp_path, verdict("demo-base/x", "not testable", effect=effect(), why=why))
+    after, said = look(BOTH, {"demo-base": 0}, tmp_path, 24)
+    assert after == {"demo-base": 0}
+    assert said == [
+        "demo-base: 6 seeds, 0 of 1 claims decided",
+        f"  no seeds are added for demo-base/x: not testable; {why}",
+    ]
+
+
+def test_a_run_without_added_seeds_says_that_it_leaves_them_out(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def found(seeds_added):
+        measured = effect(p=0.01, seeds_added=seeds_added)
+        judged(tmp_path / "results", verdict("demo-base/x", effect=measured))
+
+    def told(after):
+        found(True)
+        monkeypatch.setattr("fedatlas.cli.run._call", lambda _: found(after))
+        return CliRunner().invoke(app, ["run", "demo-base"]).stdout
+
+    line = "demo-base: judged by a fixed number of seeds, those declared; --decide adds the others."
+    assert line in told(False).splitlines()
+    assert line not in told(True)
 
 
 # --- the workflow ---

@@ -207,6 +207,56 @@ def test_records_as_close_as_is_said_do_tell(arrives, slower, every):
         assert found.outcome == "reproduced"
 
 
+def exponentials(a: Any, b: Any, rounds: int) -> dict[str, Any]:
+    """Curves that reach 0.1 at these rounds, (seeds,), with a record of every round."""
+    along = np.arange(rounds + 1)
+    curves = {"a": np.asarray(a), "b": np.asarray(b)}
+    return {
+        x: make_trace(10.0 ** (-along / at[:, None]), schedule=along) for x, at in curves.items()
+    }
+
+
+def test_what_would_tell_is_said_by_what_is_missing_and_is_true():
+    def said(runs, target=0.1, relation="faster"):
+        found = verdict(to_target(relation, target), **runs)
+        if found.outcome != "not testable":
+            return found.outcome
+        assert f"; {found.why}; not tuned" in found.evidence
+        return found.why.removeprefix("below resolution: ")
+
+    coarse = exponentials(2.5 * SIX, 3.5 * SIX, 40)
+    assert said(coarse) == (
+        "a record of every round is too coarse to tell; a harder target, which is reached later, "
+        "may tell"
+    )
+    assert said(coarse, 1e-6) == "reproduced"
+    ends_early = {
+        **exponentials(900 * SIX, 30 * SIX, 31), "b": exponentials(SIX, 30 * SIX, 40)["b"]
+    }  # fmt: skip
+    assert said(ends_early, relation="at_least_as_fast") == (
+        "runs end too early to tell; more rounds may tell"
+    )
+    longer = exponentials(900 * SIX, 30 * SIX, 40)
+    assert said(longer, relation="at_least_as_fast") == "contradicted"
+    # One seed of six is near the border, but not the typical one.
+    late = 20.5 * SPREAD
+    ratios = np.array([1.07, 1.4, 1.5, 1.4, 1.5, 1.4])
+    few = exponentials(late, late * ratios, 60)
+    assert said(few).endswith(
+        "a harder target, which is reached later, may tell, and so may more seeds"
+    )
+    more = np.repeat(late, 2) + np.arange(12) / 100
+    ratios = np.repeat(ratios, 2) * np.array([1, 1.2] * 6)
+    assert said(exponentials(more, more * ratios, 80)) == "reproduced"
+
+
+def test_records_tell_beside_the_papers_own_lead():
+    """Surely ahead, and not surely by less than the paper prints."""
+    ratios = np.array([1.25, 1.3, 1.35, 1.38, 1.4, 1.45])
+    runs = exponentials(400 * SPREAD, 400 * SPREAD * ratios, 700)
+    assert verdict(to_target("faster", 0.1, published_effect=1.5), **runs).outcome == "reproduced"
+
+
 def test_verdicts_that_hang_on_the_target_or_the_budget_are_fragile():
     a = make_trace([10.0 ** -np.minimum(np.arange(41) / 8, 2)] * 6)
     b = make_trace([10.0 ** -(np.arange(41) / 16)] * 6)
@@ -367,7 +417,7 @@ def test_seeds_that_were_added_widen_the_interval():
     assert decided.outcome == "reproduced"
     assert "holds whenever seeds stop being added" in decided.evidence
     few = verdict(order("faster"), a=levels_trace([1e-9] * 5), b=levels_trace([1.0] * 5))
-    assert (few.outcome, few.effect.needed) == ("undecided", 6)
+    assert (few.outcome, few.effect.needed) == ("undecided", 7)
 
 
 # --- cost to a target ---

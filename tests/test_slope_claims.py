@@ -118,7 +118,7 @@ def test_records_too_far_apart_do_not_tell():
     series = {f"a{count}": coarse(count, 0.1) for count in (4, 5)}
     found = verdict(scaling(*series), **series)
     assert found.outcome == "not testable"
-    told = "; below resolution: records are too far apart to tell, or end too early; up to"
+    told = "; below resolution: records are too far apart to tell; up to"
     assert (
         f"{told} 10 of a4, 10 of a5 rounds lie between; record_every: 1 would tell"
         in found.evidence

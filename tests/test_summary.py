@@ -15,7 +15,7 @@ from fedatlas.cli.run import diverged_of
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.evidence import MARKS
 from fedatlas.evaluation.verdicts import Verdict, verdicts_to_csv
-from fedatlas.pages.terminal import print_claims, print_power, print_summary
+from fedatlas.pages.terminal import NEEDED, print_claims, print_power, print_summary
 from verdict_factory import effect, every_outcome, verdict
 
 LAST = 1_000_000_000
@@ -146,6 +146,15 @@ def test_claims_of_an_experiment_stand_with_their_effects_the_worst_first(result
     assert [told for told in outcomes if told.endswith("fragile")]
     assert "0.331 times (0.302 to 0.363)" in " ".join(cell[2].strip() for cell in cells)
     assert text.count("own question: ") == 1
+
+
+def test_a_claim_that_is_not_testable_says_why_in_short(results):
+    why = "below resolution: runs end too early to tell; more rounds may tell"
+    found = verdict("demo-one/a", "not testable", effect=effect(), why=why)
+    write(results / "experiments" / "demo-one" / "claims.csv", verdicts_to_csv([found]))
+    text = " ".join(re.sub("[│\n]", " ", claims(results, "demo-*")).split())
+    assert "0.331 times (0.302 to 0.363); below resolution: runs end too early to tell" in text
+    assert "more rounds" not in text
 
 
 def test_many_claims_are_counted(results):
@@ -333,14 +342,15 @@ def test_what_would_decide_stands_by_its_seeds(results):
         "    0.794 times (0.302 to 0.363) with 1 seed; unknown needed",
         "demo-one/words",
         "    no effect of its own",
+        NEEDED,
     ]
 
 
 @pytest.mark.parametrize(
     ("estimate", "expected"),
     [
-        (0.0, "no difference (no interval) with 2 seeds; 6 needed"),
-        (0.1, "0.794 times (no interval) with 2 seeds; 6 needed"),
+        (0.0, "no difference (no interval below 6 seeds) with 2 seeds; 7 needed"),
+        (0.1, "0.794 times (no interval below 6 seeds) with 2 seeds; 7 needed"),
         (
             math.inf,
             "with 2 seeds a run has no value: fix that first, as more seeds will not help",
@@ -348,7 +358,7 @@ def test_what_would_decide_stands_by_its_seeds(results):
     ],
 )
 def test_few_seeds_have_no_interval(results, estimate, expected):
-    unbounded = effect(estimate, -math.inf, math.inf, seeds=2, needed=6)
+    unbounded = effect(estimate, -math.inf, math.inf, seeds=2, needed=7)
     lines = power(results, verdict("demo-one/few", "undecided", effect=unbounded)).splitlines()
     assert lines[1] == f"    {expected}"
 
@@ -358,3 +368,20 @@ def test_nothing_undecided_is_said_so(results):
     text = power(results, verdict("demo-one/a"), verdict("demo-one/a", "undecided", "case"))
     assert "demo-one/a, case" in text
     assert power(results, verdict("demo-one/a")) == "Nothing is undecided in 1 judged experiment.\n"
+
+
+def test_what_no_seed_decides_is_said_with_the_reason(results):
+    cases = [verdict("demo-one/b", "not testable", case, evidence=case) for case in ("K 2", "K 4")]
+    rows = [
+        verdict("demo-one/a", "not testable", effect=effect(), why="the budget decides: x; y"),
+        verdict("demo-one/b", "not testable", evidence="2 cases: 2 not testable"),
+        *cases,
+    ]
+    assert power(results, *rows).splitlines() == [
+        "Nothing is undecided in 1 judged experiment.",
+        "No seeds are counted for 2 claims that these runs cannot test:",
+        "demo-one/a: not testable",
+        "    the budget decides: x; y",
+        "demo-one/b: not testable",
+        "    K 2",
+    ]

@@ -139,7 +139,7 @@ def test_no_verdict_leaves_the_header(tmp_path: Path):
     path.write_text(verdicts_to_csv([]))
     assert path.read_text() == (
         "claim,case,paper,source,statement,sentence,question,outcome,evidence,"
-        "fragile,cases,horizon,tries,"
+        "fragile,cases,horizon,tries,why,"
         "estimate,low,high,smallest,unit,seeds,published,needed,p,repeats,seeds_added\n"
     )
     assert read_verdicts(path) == []

@@ -5,9 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedatlas.evaluation.tables import read_rows
 from fedatlas.evaluation.verdicts import Verdict, cases_of, read_verdicts, whole_claims
-from fedatlas.pages.terminal import format_open, undecided
+from fedatlas.pages.terminal import format_open, format_silent, undecided
 from fedatlas.plan.build import Plan
+from fedatlas.schema.claims import SILENT
 from fedatlas.schema.config import is_named
 
 #: Seeds grow by at most this share at once, since few seeds only give a guess of how many it takes.
@@ -39,9 +41,10 @@ class Deciding:
         wholes = whole_claims(verdicts)
         names = {whole.claim for whole in wholes if whole.outcome == "undecided"}
         left = [verdict for verdict in undecided(verdicts) if verdict.claim in names]
-        many = f"{seeds} seeds, {len(wholes) - len(names)} of {len(wholes)} claims decided"
-        lines = [f"{self.name}: {many}"]
-        lines += [f"  {v.claim}: {v.outcome}" for v in wholes if v.claim not in names]
+        decided = [v for v in wholes if v.outcome not in ("undecided", *SILENT)]
+        lines = [f"{self.name}: {seeds} seeds, {len(decided)} of {len(wholes)} claims decided"]
+        lines += [f"  {v.claim}: {v.outcome}" for v in decided]
+        lines += [f"  no seeds are added for {line}" for line in format_silent(verdicts)]
         for verdict in left:
             case = f", {verdict.case}" if verdict.case else ""
             lines.append(f"  {verdict.claim}{case}: undecided, {format_open(verdict)}")
@@ -52,7 +55,8 @@ class Deciding:
                 lines.append(f"  no more seeds: {why}")
             return seeds, lines
         enough = min(most, next_number(mendable, seeds))
-        lines.append(f"  next: {enough} seeds")
+        why = "at most half more at once, as few seeds give a rough estimate"
+        lines.append(f"  next: {enough} seeds ({why})")
         return enough, lines
 
 
@@ -89,6 +93,16 @@ def to_decide(plan: Plan, names: Sequence[str]) -> Iterator[Deciding]:
             judged.setdefault(experiment.runs_of or name, []).append(name)
     for owner, own in judged.items():
         yield Deciding(owner, tuple(own), len(plan.experiments[owner].seeds))
+
+
+def with_added_seeds(results: Path, names: Sequence[str]) -> set[str]:
+    """The named experiments whose verdicts in a results folder hold for added seeds."""
+    return {
+        file.parent.name
+        for file in results.glob("experiments/*/claims.csv")
+        if is_named(file.parent.name, names)
+        and any(row.get("seeds_added") == "True" for row in read_rows(file))
+    }
 
 
 def look(

@@ -37,6 +37,7 @@ def run(
     dry_run: Annotated[bool, typer.Option(help="Print what would run, and run nothing.")] = False,
 ) -> None:
     """Run experiments and all that they need; make figures, verdicts and the atlas."""
+    from fedatlas.cli.deciding import with_added_seeds
     from fedatlas.errors import FedatlasError
     from fedatlas.plan.holders import elsewhere
 
@@ -45,6 +46,7 @@ def run(
     command = ["snakemake", *elsewhere(), "--logger", "fedatlas", "--cores", str(cores)]
     command += ["--dry-run"] if dry_run else []
     settings = settings_of(experiments, mirror, device, seeds)
+    added = with_added_seeds(Path("results"), experiments)
     if decide:
         _decide(experiments, [*command, "--config", *settings], most_seeds, dry_run)
     else:
@@ -62,6 +64,8 @@ def run(
         _call(["snakemake", *elsewhere(), *asked])
         open_on_claims(report)
     print_claims(Path("results"), experiments, Console())
+    for name in sorted(added - with_added_seeds(Path("results"), experiments)):
+        say(f"{name}: judged by a fixed number of seeds, those declared; --decide adds the others.")
     if diverged := diverged_of(experiments):
         say(diverged)
     say("`fedatlas summary` prints all verdicts, and where files lie.")

@@ -26,7 +26,7 @@ def covered(claim: Claim, results: Results) -> Iterator[CaseOutcome]:
         case = replace(case, fragile="", horizon=None, tries="")
         effect = case.effect and replace(case.effect, p=None, needed=None)
         evidence = f"{outside}; beyond it: {case.evidence}"
-        yield replace(case, outcome="not covered", evidence=evidence, effect=effect)
+        yield replace(case, outcome="not covered", evidence=evidence, effect=effect, why=outside)
 
 
 def _outside(theorem: str, claim: Claim, results: Results) -> str:

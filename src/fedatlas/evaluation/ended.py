@@ -44,20 +44,27 @@ def ended_at(trace: Trace) -> Ending | None:
     return ending if ending.measurement else None
 
 
-def what_would_tell(traces: Sequence[Trace], told: Callable[[float], bool]) -> str:
-    """How far apart the records of runs are, and which would tell; told: if so many times closer.
+def what_would_tell(traces: Sequence[Trace], told: Callable[[float], bool], seeds: bool) -> str:
+    """Why records do not tell, and what would. told: whether they do if so many times closer.
 
     By straight lines: between records that are not there a curve may bend.
+    seeds: whether more of them may tell.
     """
     apart = {
         trace.attrs["run"]: int(np.nanmax(np.diff(column(trace, "round"), axis=1), initial=1))
         for trace in traces
     }
-    each = ", ".join(f"{rounds} of {run}" for run, rounds in apart.items())
-    head = f"records are too far apart to tell, or end too early; up to {each} rounds lie between"
     widest = max(apart.values())
     tried = (*(times for times in _CLOSER if times < widest), widest)
     closer = next((times for times in tried if told(times)), None)
-    if closer is None:
-        return f"{head}, and none closer would tell: more rounds may"
-    return f"{head}; record_every: {max(1, min(apart.values()) // closer)} would tell"
+    if closer is not None:
+        each = ", ".join(f"{rounds} of {run}" for run, rounds in apart.items())
+        every = max(1, min(apart.values()) // closer)
+        why = "records are too far apart to tell"
+        what = f"up to {each} rounds lie between; record_every: {every} would tell"
+    elif told(np.inf):
+        why = "a record of every round is too coarse to tell"
+        what = "a harder target, which is reached later, may tell"
+    else:
+        why, what = "runs end too early to tell", "more rounds may tell"
+    return f"{why}; {what}{', and so may more seeds' * seeds}"

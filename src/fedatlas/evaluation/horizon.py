@@ -86,9 +86,8 @@ def in_the_limit(case: CaseOutcome) -> CaseOutcome:
     scale, other = scales[-1] if case.horizon.of == "budget" else scales[0]
     if other == case.outcome or other not in DECISIVE:
         return case
-    decides = f"the {case.horizon.of} decides: {other} at {_place(case.horizon.of, scale)}"
-    evidence = f"{case.evidence}; {decides}"
-    return replace(case, outcome="not testable", evidence=evidence, fragile="")
+    place = _place(case.horizon.of, scale)
+    return case.not_testable(f"the {case.horizon.of} decides: {other} at {place}")
 
 
 def of_any_budget(case: CaseOutcome, least: float) -> CaseOutcome:
@@ -111,8 +110,7 @@ def of_any_budget(case: CaseOutcome, least: float) -> CaseOutcome:
         decides.append("from half of it on what is compared surely moves towards the claim")
     if not decides:
         return case
-    evidence = f"{case.evidence}; the budget decides: {', '.join(decides)}"
-    return replace(case, outcome="not testable", evidence=evidence, fragile="")
+    return case.not_testable(f"the budget decides: {', '.join(decides)}")
 
 
 def of_all(cases: Sequence[CaseOutcome], quantifier: Quantifier) -> Strip | None:

@@ -86,11 +86,12 @@ def beside_constant(
     worse = dict.fromkeys(
         own.attrs["run"] for (own, _), ok in zip(runs, learnt, strict=True) if not ok
     )
-    evidence = f"{case.evidence}{told}; no better than that: {', '.join(worse)}"
+    case = replace(case, evidence=case.evidence + told)
+    why = f"no better than a constant: {', '.join(worse)}"
     if case.outcome != "reproduced" and any(learnt) and not all_must:
-        return replace(case, evidence=evidence)
+        return replace(case, evidence=f"{case.evidence}; {why}")
     effect = case.effect and replace(case.effect, p=None, needed=None)
-    return replace(case, outcome="not testable", evidence=evidence, effect=effect)
+    return replace(case, effect=effect).not_testable(why)
 
 
 def _levels(measurement: str, constant: np.ndarray) -> np.ndarray:

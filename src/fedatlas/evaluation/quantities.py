@@ -19,6 +19,7 @@ from fedatlas.evaluation.comparison import (
     Direction,
     Interval,
     advantages,
+    beside_printed,
     decide,
 )
 from fedatlas.evaluation.ended import Extremes, ended_at, require_records, what_would_tell
@@ -238,14 +239,17 @@ class EffectTest(ClaimTest, ABC):
         evidence = describe(effect)
         if extremes and outcome != "undecided":
             open_to, found = extremes, outcome
+            printed = beside_printed(gaps, criterion)
 
-            def told(times: float) -> bool:
+            def told(times: float, of_median: bool = False) -> bool:
                 least, most = (results.interval(extreme, traces) for extreme in open_to(times))
-                return decide(Interval(np.nan, least.low, most.high), criterion) == found
+                ends = (least.estimate, most.estimate) if of_median else (least.low, most.high)
+                return decide(Interval(np.nan, *ends), printed) == found
 
             if not told(1):
-                outcome = "not testable"
-                evidence += f"; below resolution: {what_would_tell(traces, told)}"
+                what = what_would_tell(traces, told, seeds=told(1, of_median=True))
+                case = CaseOutcome("", outcome, evidence, effect)
+                return case.not_testable(f"below resolution: {what}")
         return CaseOutcome("", outcome, evidence, effect)
 
 

@@ -10,6 +10,8 @@ from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.levels import Crossings, Trace, specification
 
 Size = Literal["rounds", "local_steps", "silos", "clients", "sampled", "parties", "horizon"]
+#: Why a slope of tuned runs is not testable if a tuned step lies at the edge of its grid.
+BEYOND_EDGE = "another step, beyond the edge, may have another rate"
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ class Verdict:
     sentence that it tests; empty for our own question. effect: None if nothing is compared over
     seeds. cases: how many of its cases the claim is about. horizon: outcomes along budgets or
     targets, as `evaluation.horizon` writes them. tries: outcomes by the number of configurations
-    tried, as `evaluation.tuning` writes them.
+    tried, as `evaluation.tuning` writes them. why: as that of `CaseOutcome`.
     """
 
     claim: str
@@ -115,6 +115,7 @@ class Verdict:
     cases: Quantifier = "all"
     horizon: str = ""
     tries: str = ""
+    why: str = ""
     effect: Effect | None = None
 
     @property
@@ -127,7 +128,7 @@ _EFFECT = tuple(field.name for field in fields(Effect))
 _OWN = tuple(field.name for field in fields(Verdict) if field.name != "effect")
 _COLUMNS = (*_OWN, *_EFFECT)
 # Columns that older published files do not have.
-_LATER = ("horizon", "tries", "seeds_added")
+_LATER = ("horizon", "tries", "why", "seeds_added")
 
 
 def judge_claims(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from fedatlas.evaluation.comparison import WORST_FIRST
+from fedatlas.evaluation.comparison import WORST_FIRST, fewest_seeds
 from fedatlas.evaluation.evidence import MARKS, in_short
 from fedatlas.evaluation.verdicts import Verdict, cases_of, whole_claims
 from fedatlas.schema.claims import Effect
@@ -74,17 +74,32 @@ def effect_so_far(effect: Effect) -> str:
     """The effect with its interval, or a note that too few seeds give none."""
     if math.isfinite(effect.low) or math.isfinite(effect.high):
         return in_short(effect)
+    fewest = fewest_seeds(effect.seeds_added)
+    none = f"(no interval{f' below {fewest} seeds' * (effect.seeds < fewest)})"
     if effect.estimate == 0:
-        return "no difference (no interval)"
-    return f"{in_short(effect).partition(' (')[0]} (no interval)"
+        return f"no difference {none}"
+    return f"{in_short(effect).partition(' (')[0]} {none}"
+
+
+def reason(verdict: Verdict, cases: Sequence[Verdict] = ()) -> str:
+    """Why a claim is not testable or not covered: the reason of its first case that is not."""
+    found = next((case for case in cases if case.outcome == verdict.outcome), verdict)
+    return found.why or found.evidence
+
+
+def _shown(verdict: Verdict) -> str:
+    """The effect, and in short why it does not count; the evidence where there is none."""
+    if verdict.effect is None:
+        return verdict.evidence
+    why = verdict.why.partition("; ")[0]
+    return effect_so_far(verdict.effect) + (f"; {why}" if why else "")
 
 
 def _effect_of(claim: Verdict, cases: Sequence[Verdict]) -> str:
     """A claim's effect, or else that of its first case with the claim's outcome, or the reason."""
     if claim.effect is not None or not cases:
-        return effect_so_far(claim.effect) if claim.effect else claim.evidence
+        return _shown(claim)
     alike = [case for case in cases if case.outcome == claim.outcome]
     shown = (alike or sorted(cases, key=severity))[0]
-    effect = f": {effect_so_far(shown.effect) if shown.effect else shown.evidence}"
     which = f"{len(alike)} of {len(cases)} cases" if alike else f"its {len(cases)} cases differ"
-    return f"{shown.case}{effect}; {which}"
+    return f"{shown.case}: {_shown(shown)}; {which}"

@@ -24,9 +24,10 @@ from fedatlas.evaluation.verdicts import (
     tally,
     whole_claims,
 )
-from fedatlas.pages.claim_rows import HEAD, claim_rows, effect_so_far
+from fedatlas.pages.claim_rows import HEAD, claim_rows, effect_so_far, reason
 from fedatlas.plain_text import cell, say_on
 from fedatlas.plan.build import group_of
+from fedatlas.schema.claims import SILENT
 from fedatlas.schema.config import is_named
 from fedatlas.schema.experiment_files import meant
 
@@ -34,6 +35,7 @@ _READ_BY_PEOPLE = (".csv", ".svg")  # each figure also lies there as .png
 _NAMED = 4  # a page's experiments are named up to this number
 _LISTED = 10  # diverged runs are named up to this number
 _CLAIMS = 40  # claims are printed up to this number
+NEEDED = "Needed: seeds in all, for a chance of 80 % to decide, if --decide adds others like these."
 _DIVERGENCE = {"run", "selected", "seeds", "diverged_seeds"}  # columns of tables
 
 
@@ -196,14 +198,40 @@ def print_power(results: Path, console: Console) -> None:
     if not judged:
         say_on(console, f"{results}: no claim has been judged yet")
         return
+<<<<<<< HEAD
     found = [verdict for own in judged for verdict in undecided(own)]
     if not found:
         several = "s" * (len(judged) != 1)
         say_on(console, f"Nothing is undecided in {len(judged)} judged experiment{several}.")
         return
+=======
+    judged = [read_verdicts(file) for file in files]
+    found = [verdict for own in judged for verdict in undecided(own)]
+    if not found:
+        several = "s" * (len(files) != 1)
+        say_on(console, f"Nothing is undecided in {len(files)} judged experiment{several}.")
+>>>>>>> ca7f1320 (Not testable says why in the table, in power and in --decide, with advice that fits the cause)
     for verdict in sorted(found, key=_fewest_needed):
         name = f"{verdict.claim}, {verdict.case}" if verdict.case else verdict.claim
         say_on(console, f"{name}\n    {format_open(verdict)}")
+    if any(verdict.effect and math.isfinite(verdict.effect.estimate) for verdict in found):
+        say_on(console, NEEDED)
+    silent = [line for own in judged for line in format_silent(own)]
+    if silent:
+        claims = f"{len(silent)} claim{'s' * (len(silent) > 1)}"
+        say_on(console, f"No seeds are counted for {claims} that these runs cannot test:")
+    for line in silent:
+        say_on(console, line.replace("; ", "\n    ", 1))
+
+
+def format_silent(verdicts: Sequence[Verdict]) -> list[str]:
+    """A line for each claim of an experiment that its runs cannot test, with the reason."""
+    cases = cases_of(verdicts)
+    return [
+        f"{whole.claim}: {whole.outcome}; {reason(whole, cases.get(whole.claim, ()))}"
+        for whole in whole_claims(verdicts)
+        if whole.outcome in SILENT
+    ]
 
 
 def undecided(verdicts: Sequence[Verdict]) -> Iterator[Verdict]:

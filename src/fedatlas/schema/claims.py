@@ -6,7 +6,7 @@ direction and the smallest effect that counts before any run.
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, get_args
 
 from pydantic import (
@@ -31,7 +31,7 @@ OUTCOMES = {
     "difference of 0.005, or the smallest effect that counts if that is less",
     "contradicted": "the whole interval lies on the other side",
     "undecided": "the interval allows more than one of these outcomes; more seeds would decide",
-    "not testable": "these runs cannot test the claim, with any number of seeds",
+    "not testable": "these runs cannot test the claim, and the evidence says why",
     "not covered": "the runs do not meet the conditions of the theorem that the claim is about, so "
     "they cannot test it",
     "compatible": "the published number lies within the prediction interval",
@@ -93,7 +93,8 @@ class CaseOutcome:
 
     fragile: which target or budget near the declared one gives another outcome, in words; empty if
     none does. horizon: the outcomes at other budgets or targets, where there are any. tries: how
-    tuned runs compare by the number of configurations tried, in words.
+    tuned runs compare by the number of configurations tried, in words. why: of runs that are
+    compared, why the claim is not testable or not covered, which the evidence says as well.
     """
 
     case: str
@@ -103,6 +104,12 @@ class CaseOutcome:
     fragile: str = ""
     horizon: "Strip | None" = None
     tries: str = ""
+    why: str = ""
+
+    def not_testable(self, why: str) -> "CaseOutcome":
+        """The case if its runs are compared, but cannot test the claim."""
+        evidence = f"{self.evidence}; {why}"
+        return replace(self, outcome="not testable", evidence=evidence, fragile="", why=why)
 
 
 @dataclass(frozen=True)

@@ -288,8 +288,8 @@ class ComparisonTest(EffectTest):
         beyond = against(constant, "best constant predictor")
         if beyond.outcome in ("reproduced", "undecided"):
             return beyond
-        evidence = f"{case.evidence}; a constant is as good: {beyond.evidence}"
-        return replace(case, outcome="not testable", evidence=evidence, effect=beyond.effect)
+        case = replace(case, effect=beyond.effect)
+        return case.not_testable(f"a constant is as good: {beyond.evidence}")
 
     def _between_steps(self, results: Results) -> Iterator[CaseOutcome]:
         points = results.points_by_step(self.run)

@@ -128,8 +128,7 @@ def _at_other_budgets(case: CaseOutcome, strip: Strip) -> CaseOutcome:
     if not passed and (len(gaps) < 2 or abs(gaps[-1]) >= abs(gaps[-2])):
         return case
     why = "the run passes it before its end" if passed else "the run still moves towards it"
-    evidence = f"{case.evidence}; the paper does not say after which budget, and {why}"
-    return replace(case, outcome="not testable", evidence=evidence, fragile="")
+    return case.not_testable(f"the paper does not say after which budget, and {why}")
 
 
 def prediction_interval(
@@ -326,11 +325,9 @@ class ConvergenceOrderTest(EffectTest):
             towards_claim = results.interval(moved, traces)
             if towards_claim.low >= self.criterion.smallest:
                 factor = 10**towards_claim.estimate
-                case = replace(
-                    case,
-                    outcome="not testable",
-                    evidence=f"{case.evidence}; the budget decides: at half of it that was "
-                    f"{factor:.3g} times as large, and it ends above {CONVERGED:g}",
+                case = case.not_testable(
+                    "the budget decides: at half of it that was "
+                    f"{factor:.3g} times as large, and it ends above {CONVERGED:g}"
                 )
         yield case
 

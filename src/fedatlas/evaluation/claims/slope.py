@@ -1,7 +1,6 @@
 """Tests of how a cost or an error grows or falls with a size of the problem, as log-log slopes."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import ClassVar, Literal, Self
 
@@ -42,6 +41,7 @@ from fedatlas.evaluation.quantities import (
 )
 from fedatlas.evaluation.results import NotTestableError, Results
 from fedatlas.evaluation.slopes import (
+    BEYOND_EDGE,
     Line,
     Size,
     at_edge,
@@ -223,8 +223,7 @@ class SlopeTest(EffectTest):
         for case in along(partial(self.at_scale, results), self.row):
             found = self.tuned(results, self._settled(results, in_the_limit(case)))
             if edges and found.outcome in DECISIVE:
-                evidence = f"{found.evidence}; another step, beyond the edge, may have another rate"
-                found = replace(found, outcome="not testable", evidence=evidence, fragile="")
+                found = found.not_testable(BEYOND_EDGE)
             yield found
 
     def _settled(self, results: Results, case: CaseOutcome) -> CaseOutcome:
@@ -242,8 +241,7 @@ class SlopeTest(EffectTest):
         if len(local) < 2 or moved.low <= ROUNDING:
             return case
         told = ", ".join(f"{slope:.3g}" for slope in np.median(local, axis=1))
-        evidence = f"{case.evidence}; the rounds decide: from one to the next slopes are {told}"
-        return replace(case, outcome="not testable", evidence=evidence, fragile="")
+        return case.not_testable(f"the rounds decide: from one to the next slopes are {told}")
 
     def tuned(self, results: Results, case: CaseOutcome) -> CaseOutcome:
         return case if self.points == "best" else super().tuned(results, case)

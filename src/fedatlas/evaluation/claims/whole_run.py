@@ -1,7 +1,6 @@
 """Tests of how the final measurement of whole runs falls with their horizon."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from math import log
 from typing import ClassVar, Literal, Self, TypeAlias
 
@@ -28,7 +27,7 @@ from fedatlas.evaluation.quantities import (
     Window,
 )
 from fedatlas.evaluation.results import NotTestableError, Results, tested
-from fedatlas.evaluation.slopes import declared_sizes, sizes_of
+from fedatlas.evaluation.slopes import BEYOND_EDGE, declared_sizes, sizes_of
 from fedatlas.schema.claims import CaseOutcome, Effect, Kind
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.quantities import Level
@@ -107,8 +106,7 @@ class HorizonTest(EffectTest):
         for case in tested(lambda: self.at_scale(results, 1.0)):
             found = self.tuned(results, self._settled(results, case))
             if edges and found.outcome in DECISIVE:
-                evidence = f"{found.evidence}; another step, beyond the edge, may have another rate"
-                found = replace(found, outcome="not testable", evidence=evidence)
+                found = found.not_testable(BEYOND_EDGE)
             yield found
 
     def _settled(self, results: Results, case: CaseOutcome) -> CaseOutcome:
@@ -118,8 +116,7 @@ class HorizonTest(EffectTest):
         larger = self._of_horizons(results, self.series[1:]).outcome
         if larger == case.outcome or larger not in DECISIVE:
             return case
-        evidence = f"{case.evidence}; the horizons decide: {larger} without the smallest"
-        return replace(case, outcome="not testable", evidence=evidence)
+        return case.not_testable(f"the horizons decide: {larger} without the smallest")
 
     def at_scale(self, results: Results, scale: float) -> Iterator[CaseOutcome]:
         yield self._of_horizons(results, self.series)
