@@ -198,19 +198,10 @@ def print_power(results: Path, console: Console) -> None:
     if not judged:
         say_on(console, f"{results}: no claim has been judged yet")
         return
-<<<<<<< HEAD
     found = [verdict for own in judged for verdict in undecided(own)]
     if not found:
         several = "s" * (len(judged) != 1)
         say_on(console, f"Nothing is undecided in {len(judged)} judged experiment{several}.")
-        return
-=======
-    judged = [read_verdicts(file) for file in files]
-    found = [verdict for own in judged for verdict in undecided(own)]
-    if not found:
-        several = "s" * (len(files) != 1)
-        say_on(console, f"Nothing is undecided in {len(files)} judged experiment{several}.")
->>>>>>> ca7f1320 (Not testable says why in the table, in power and in --decide, with advice that fits the cause)
     for verdict in sorted(found, key=_fewest_needed):
         name = f"{verdict.claim}, {verdict.case}" if verdict.case else verdict.claim
         say_on(console, f"{name}\n    {format_open(verdict)}")
