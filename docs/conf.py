@@ -1,6 +1,7 @@
 """The site: guides as they lie here, pages made from the configuration and the code, examples."""
 
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -117,7 +118,14 @@ def make_pages() -> None:
     explorer.write(HERE / "_extra" / "explorer" / "index.html")
 
 
+def of_the_gallery(_app: Any, _page: str, source: list[str]) -> None:
+    """Links to examples, which a clone has, lead to the gallery's pages, which the site has."""
+    link = re.compile(r"(\]\([./]*)examples/(?:(plot_\w+)\.py)?\)")
+    source[0] = link.sub(lambda found: f"{found[1]}gallery/{found[2] or 'index'}.rst)", source[0])
+
+
 def setup(app: Any) -> None:
     """For Sphinx."""
     make_pages()  # before Sphinx looks for pages, and runs examples
     app.connect("autodoc-process-docstring", public.as_restructured_text)
+    app.connect("source-read", of_the_gallery)

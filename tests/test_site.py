@@ -365,6 +365,16 @@ def test_links_and_commands_of_the_readme_lead_somewhere():
     assert commands and {one or other for one, other in commands} <= set(targets)
 
 
+def test_links_of_pages_lead_somewhere_in_a_clone_but_for_the_reference():
+    """Which only the site has; `docs/conf.py` turns links to examples into links to the gallery."""
+    pages = [ROOT / "docs", ROOT / "docs/adding", ROOT / "docs/findings"]
+    for page in [page for folder in pages for page in folder.glob("*.md")]:
+        text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+        for target in re.findall(r"\]\((?![a-z]+:)([^)\s#]+)", text):
+            found = (page.parent / target).exists()
+            assert found or target.removeprefix("../").startswith("reference/"), (page.name, target)
+
+
 def test_readmes_claim_is_an_experiment_and_its_picture_is_of_the_kept_verdicts(tmp_path):
     readme = (ROOT / "README.md").read_text("utf-8")
     file = tmp_path / "experiments" / "drift.yaml"
