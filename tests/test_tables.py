@@ -258,10 +258,12 @@ def parsed(verdicts: list[Verdict]) -> Cells:
 
 def test_evidence_has_titles_in_place_of_keys():
     evidence = "test_f1 by 5 s (t_comm = 1): q1 0.5, q10 0.8; q1-slow and q10 chosen in step_size"
+    evidence += "; record_every: 1 would tell"
     titles = {"q1": "Q = 1", "q10": "Q = 10", "q1-slow": "slow"}
     (found,) = titled([asked(claim="a/b", evidence=evidence)], {"a": titles, "c": {"s": "S"}})
     told = (
         "test f1 by 5 s (t_comm = 1): Q = 1: 0.5, Q = 10: 0.8; slow and Q = 10 chosen in step size"
+        "; record_every: 1 would tell"
     )
     assert found.evidence == told
 

@@ -17,11 +17,14 @@ HEAD = ("claim", "outcome", "effect (interval)")
 #: Titles of runs by their names, of each experiment.
 Titles = Mapping[str, Mapping[str, str]]
 # Names of measurements and hyper-parameters; papers' symbols such as t_comm do not match.
-_KEY = re.compile(r"\b[a-z]{2,}(?:_[a-z0-9]+)+\b")
+_KEY = re.compile(r"\b[a-z]{2,}(?:_[a-z0-9]+)+\b(?!:)")
 
 
 def titled(verdicts: Sequence[Verdict], titles: Titles) -> list[Verdict]:
-    """Verdicts with titles of runs in their evidence in place of keys, and spaces for `_`."""
+    """Verdicts with titles of runs in their evidence in place of keys, and spaces for `_`.
+
+    A key that is to be written ("record_every: 1") stays.
+    """
     return [
         replace(one, evidence=_titled(one.evidence, titles.get(one.claim.partition("/")[0], {})))
         for one in verdicts
