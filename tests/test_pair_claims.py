@@ -491,6 +491,15 @@ def test_test_rows_are_said_to_be_these_or_widen_the_interval():
     assert resampled.effect.high > fixed.effect.high
 
 
+def test_costs_that_no_seed_changes_are_one_observation():
+    pair = (("a", 1.0), ("b", 1.2))
+    runs = {x: levels_trace(0.01 * SPREAD, records=2, cost_scale=y) for x, y in pair}
+    found = verdict(spends(), **runs)
+    assert found.outcome == "reproduced"
+    assert (found.effect.seeds, found.effect.repeats) == (1, 5)
+    assert found.effect.p is None and "all 6 seeds coincide: one observation" in found.evidence
+
+
 def test_a_level_below_what_is_known_is_told_as_a_bound():
     a, b = (vertical_trace(np.outer(SIX, [0.3, end])) for end in (-1e-13, 1e-3))
     found = verdict(final("better_final", "suboptimality"), a=a, b=b)

@@ -82,7 +82,7 @@ class Results:
         measurement: str,
     ) -> tuple[Outcome, Effect]:
         """Compare the advantages of seeds that differ; test rows may add to their spread."""
-        overlap = max(resampled_overlap(trace, measurement) for trace in traces)
+        overlap = max((resampled_overlap(trace, measurement) for trace in traces), default=0.0)
         own = observations(gaps, traces)
         return compare(
             own,
