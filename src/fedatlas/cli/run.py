@@ -68,7 +68,7 @@ def run(
         say(f"{name}: judged by a fixed number of seeds, those declared; --decide adds the others.")
     if diverged := diverged_of(experiments):
         say(diverged)
-    say("`fedatlas summary` prints all verdicts, and where files lie.")
+    say("`fedatlas summary` counts all verdicts, and says where files lie.")
 
 
 def _decide(experiments: list[str], command: list[str], most: int, dry_run: bool) -> None:
