@@ -491,6 +491,13 @@ def test_test_rows_are_said_to_be_these_or_widen_the_interval():
     assert resampled.effect.high > fixed.effect.high
 
 
+def test_runs_that_are_the_same_do_not_differ_however_far_apart_records_are():
+    a, b = (levels_trace(0.01 * SPREAD, records=4, schedule=[0, 50, 100, 200]) for _ in "ab")
+    found = verdict(to_target("faster", 0.05), a=a, b=b)
+    assert found.outcome == "no difference"
+    assert "; both runs are the same at every record" in found.evidence
+
+
 def test_costs_that_no_seed_changes_are_one_observation():
     pair = (("a", 1.0), ("b", 1.2))
     runs = {x: levels_trace(0.01 * SPREAD, records=2, cost_scale=y) for x, y in pair}
