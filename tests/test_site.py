@@ -348,6 +348,18 @@ def test_the_explorer_of_the_site_shows_all_that_is_published(plan, tmp_path):
     assert {name for name in judged if plan.experiments[name].trained} <= held
 
 
+def test_no_line_of_a_page_is_a_comment():
+    """MyST drops lines that begin with a per cent sign, as wrapped text may."""
+    pages = [
+        ROOT / "README.md",
+        *(ROOT / "docs").glob("**/*.md"),
+        *(ROOT / "docs").glob("**/*.inc"),
+    ]
+    for page in (page for page in pages if "_build" not in page.parts):
+        lines = page.read_text("utf-8").splitlines()
+        assert not [line for line in lines if line.lstrip().startswith("%")], page
+
+
 def test_links_and_commands_of_the_readme_lead_somewhere():
     readme = (ROOT / "README.md").read_text("utf-8")
     for target in re.findall(r"\]\(([^)\s]+)\)", readme):
