@@ -6,7 +6,7 @@ import numpy as np
 
 from fedatlas.evaluation.comparison import ROUNDING
 from fedatlas.evaluation.evidence import target_name
-from fedatlas.evaluation.levels import Trace, column, log_target, specification
+from fedatlas.evaluation.levels import Crossings, Trace, column, log_target, specification
 from fedatlas.evaluation.results import NotTestableError
 from fedatlas.schema.endings import Ending, ending_of
 
@@ -42,6 +42,19 @@ def ended_at(trace: Trace) -> Ending | None:
     """The target that ends a run; None without one."""
     ending = ending_of(specification(trace).get("until", {}))
     return ending if ending.measurement else None
+
+
+def coincide(traces: Sequence[Trace], found: Sequence[Crossings], measurement: str) -> bool:
+    """Whether two runs have the same levels at all records, and arrive at the same costs.
+
+    Hyper-parameters can make one method of another. Records then leave nothing open.
+    """
+    (one, other), (first, second) = (column(trace, measurement) for trace in traces), found
+    return (
+        one.shape == other.shape
+        and np.allclose(one, other, rtol=1e-9, atol=0, equal_nan=True)
+        and np.allclose(first, second, rtol=1e-9, atol=0)
+    )
 
 
 def what_would_tell(traces: Sequence[Trace], told: Callable[[float], bool], seeds: bool) -> str:

@@ -22,7 +22,13 @@ from fedatlas.evaluation.comparison import (
     beside_printed,
     decide,
 )
-from fedatlas.evaluation.ended import Extremes, ended_at, require_records, what_would_tell
+from fedatlas.evaluation.ended import (
+    Extremes,
+    coincide,
+    ended_at,
+    require_records,
+    what_would_tell,
+)
 from fedatlas.evaluation.evidence import (
     counts,
     format_cost,
@@ -202,7 +208,7 @@ class EffectTest(ClaimTest, ABC):
         """The first of two runs against the second; measurement: from which losses come."""
         ends = format_ends(names, found, self.unit, measurement)
         words = ("higher", "lower") if measurement in LARGER_IS_BETTER else ("lower", "higher")
-        same = bool(found.between) and _coincide(traces, found.between, measurement)
+        same = bool(found.between) and coincide(traces, found.between, measurement)
 
         def describe(effect: Effect) -> str:
             near = 0 < abs(effect.estimate) < _spread(found.losses)
@@ -253,19 +259,6 @@ class EffectTest(ClaimTest, ABC):
                 case = CaseOutcome("", outcome, evidence, effect)
                 return case.not_testable(f"below resolution: {what}")
         return CaseOutcome("", outcome, evidence, effect)
-
-
-def _coincide(traces: Sequence[Trace], found: Sequence[Crossings], measurement: str) -> bool:
-    """Whether two runs have the same levels at all records, and arrive at the same costs.
-
-    Hyper-parameters can make one method of another. Records then leave nothing open.
-    """
-    (one, other), (first, second) = (column(trace, measurement) for trace in traces), found
-    return (
-        one.shape == other.shape
-        and np.allclose(one, other, rtol=1e-9, atol=0, equal_nan=True)
-        and np.allclose(first, second, rtol=1e-9, atol=0)
-    )
 
 
 def at_end(traces: Sequence[Trace], measurement: str, share: float) -> Measured:
