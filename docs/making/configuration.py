@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic_core import PydanticUndefined
 
 from fedatlas.data.formats import formats
-from fedatlas.markdown import code, table
+from fedatlas.markdown import code, counted, table
 from fedatlas.schema.claims import ClaimTest, Kind
 from fedatlas.schema.config import WorkflowConfig
 from fedatlas.schema.described import described, models_in
@@ -18,7 +18,7 @@ from fedatlas.schema.foreign import CurvesMapping
 from fedatlas.schema.models import Model
 from fedatlas.schema.papers import Covered, Paper, Sentence
 from fedatlas.schema.suite import Suite
-from making import counted, folded
+from making import folded
 from making.schemas import classes_of_claims, kinds_of_figures, words_of_kind
 
 # Page, heading, the files that it is about, and their models.

@@ -4,11 +4,11 @@ import sys
 from collections.abc import Iterator
 
 from fedatlas.algorithms import algorithm_class, algorithm_names
-from fedatlas.markdown import code, table, text
+from fedatlas.markdown import code, counted, table, text
 from fedatlas.schema.described import described, models_in, symbols
 from fedatlas.schema.federation import Federation, federations
 from fedatlas.schema.models import Model
-from making import certificates, counted, folded
+from making import certificates, folded
 from making.configuration import (
     as_markdown,
     default_of,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from fedatlas.evaluation.evidence import MARKS, capital, format_outcomes, in_full
 from fedatlas.evaluation.verdicts import Verdict
-from fedatlas.markdown import code, link, prose, table, text
+from fedatlas.markdown import code, counted, link, prose, table, text
 from fedatlas.pages.claim_rows import titled
 from fedatlas.pages.repository import (
     HEADS,
@@ -25,7 +25,7 @@ from fedatlas.plan.build import Plan, build_plan, group_of
 from fedatlas.schema.claims import Claim
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.papers import DEMO, OURS, RAN, Coverage, Paper, load_coverage
-from making import counted, folded
+from making import folded
 from making.published import Published
 from making.words import tests_of_sentences
 

@@ -24,6 +24,7 @@ from fedatlas.evaluation.verdicts import (
     tally,
     whole_claims,
 )
+from fedatlas.markdown import counted
 from fedatlas.pages.claim_rows import HEAD, claim_rows, effect_so_far, reason
 from fedatlas.plain_text import cell, say_on
 from fedatlas.plan.build import group_of
@@ -200,8 +201,7 @@ def print_power(results: Path, console: Console) -> None:
         return
     found = [verdict for own in judged for verdict in undecided(own)]
     if not found:
-        several = "s" * (len(judged) != 1)
-        say_on(console, f"Nothing is undecided in {len(judged)} judged experiment{several}.")
+        say_on(console, f"Nothing is undecided in {counted(len(judged), 'judged experiment')}.")
     for verdict in sorted(found, key=_fewest_needed):
         name = f"{verdict.claim}, {verdict.case}" if verdict.case else verdict.claim
         say_on(console, f"{name}\n    {format_open(verdict)}")
@@ -209,7 +209,7 @@ def print_power(results: Path, console: Console) -> None:
         say_on(console, NEEDED)
     silent = [line for own in judged for line in format_silent(own)]
     if silent:
-        claims = f"{len(silent)} claim{'s' * (len(silent) > 1)}"
+        claims = counted(len(silent), "claim")
         say_on(console, f"No seeds are counted for {claims} that these runs cannot test:")
     for line in silent:
         say_on(console, line.replace("; ", "\n    ", 1))
@@ -239,7 +239,7 @@ def format_open(verdict: Verdict) -> str:
     effect = verdict.effect
     if effect is None:
         return "no effect of its own"
-    seeds = f"{effect.seeds} seed{'s' * (effect.seeds != 1)}"
+    seeds = counted(effect.seeds, "seed")
     if math.isinf(effect.estimate):
         return f"with {seeds} a run has no value: fix that first, as more seeds will not help"
     return f"{effect_so_far(effect)} with {seeds}; {format_needed(effect)} needed"
