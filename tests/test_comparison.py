@@ -290,6 +290,13 @@ def test_seeds_that_are_lost_or_share_rows_are_planned_for():
         (["reproduced", "contradicted", "undecided"], "all", "contradicted"),
         (["reproduced", "not testable"], "all", "reproduced"),
         (["not testable"] * 2, "all", "not testable"),
+        # A minority of the cases reproduces nothing, but one counterexample contradicts.
+        (["reproduced", "not testable", "not testable"], "all", "not testable"),
+        (["reproduced", "not testable", "not testable"], "most", "not testable"),
+        (["reproduced", "not testable", "not testable"], "any", "reproduced"),
+        (["reproduced", "not testable", "not covered"], "all", "reproduced"),
+        (["contradicted", "not testable", "not testable"], "all", "contradicted"),
+        (["undecided", "not testable", "not testable"], "all", "undecided"),
         (["not covered", "reproduced"], "all", "reproduced"),
         (["not covered", "not testable"], "most", "not testable"),
         (["not covered", "not covered"], "all", "not covered"),

@@ -300,11 +300,22 @@ def together(found: Sequence[CaseOutcome], cases: Quantifier = "all") -> Outcome
     """The outcome of a claim from those of its cases.
 
     Cases of a `SILENT` outcome do not count; where there are no others, the claim is not covered if
-    no case is, else not testable. Of all others the worst counts; that any is
-    contradicted pays for asking all (Holm), but for what has no p, which is not random. Of most:
-    the outcome that more than half are at least as bad as; half is not most, and what undecided
-    cases could change is undecided. Of any: the best, and that any is reproduced pays likewise.
+    no case is, else not testable. A claim about all or most cases is not reproduced by a minority:
+    if more cases are not testable than count, it is not testable, either.
+
+    all: the worst outcome counts. That any case is contradicted pays for asking all (Holm), but for
+    what has no p, which is not random. most: the outcome that more than half are at least as bad
+    as; half is not most, and what undecided cases could change is undecided. any: the best outcome
+    counts, and that any case is reproduced pays likewise.
     """
+    outcome = _of_spoken(found, cases)
+    untested = sum(case.outcome == "not testable" for case in found)
+    minority = untested > sum(case.outcome not in SILENT for case in found)
+    return "not testable" if outcome == "reproduced" and minority and cases != "any" else outcome
+
+
+def _of_spoken(found: Sequence[CaseOutcome], cases: Quantifier) -> Outcome:
+    """The outcome of the cases that can be tested."""
     spoken = [case.outcome for case in found if case.outcome not in SILENT]
     if not spoken:
         return "not covered" if all(c.outcome == "not covered" for c in found) else "not testable"
