@@ -246,25 +246,24 @@ def with_table(readme: str, table: str, where: Path) -> str:
 
 
 _OPENING = """
-`fedatlas export` writes traces as a Parquet table, a row for each run, seed and record; what
-`fedatlas publish` writes holds the same numbers over point, seed and record. This page lists the
-columns, and the data sets that runs were trained on. It is generated: `fedatlas data-card --output
+`fedatlas export` writes traces as a Parquet table with a row for each run, seed and record.
+`fedatlas publish` writes the same numbers over point, seed and record. This page lists the columns,
+and the data sets that runs were trained on. It is generated: `fedatlas data-card --output
 docs/data-card.md` writes it anew.
 """
 _WHAT = """
-A trace is what one run of one method left: what it had spent and what was measured, for every seed,
-at every record of its schedule. No row of a data set is in it, and no model. Costs add up over a
-run. A column is empty (NULL) where a run does not count or measure it; a seed that diverged has NaN
-from then on and the status `diverged`. Times named `wall_time` and `elapsed_time` were measured on
-one machine; all else, given the versions in the file, is the same on every run on a CPU.
+A trace is the record of one run of one method. It has the costs and measurements of every seed at
+every record of the run's schedule. It has no rows of a data set and no model. Costs add up over a
+run. A column is empty (NULL) if the run does not count or measure it. A seed that diverged has NaN
+from then on, and the status `diverged`. The times `wall_time` and `elapsed_time` were measured on
+one machine. All other values are the same in every run on a CPU with the versions in the file.
 """
 _LIMITS = """
-Files made by `publish` without `--whole` are lossy, and say so in their metadata under `thinned`:
-at most so many records of each trace, in as many significant digits as verdicts need, and without
-seeds that chose among points of grids.
-Digests tell which code and which data made a trace; `values_digest` is that of the values as
-measured, before records were thinned.
-Seeds marked `tuning` chose a grid point: leave them out when you judge.
+Files that `publish` writes without `--whole` are lossy. Their metadata says under `thinned` how many
+records and significant digits are kept. Seeds that only chose configurations are left out.
+Digests identify the code and the data that made a trace. `values_digest` is the digest of the
+values as measured, before records were thinned.
+Seeds marked `tuning` chose a configuration. Leave them out when you judge.
 """
 _LICENCES = """
 Licences are those of the data that runs were trained on; each table repeats those of its own runs
