@@ -34,8 +34,8 @@ _POINTS = 400  # of a line
 _DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
 
 
-class Currency(NamedTuple):
-    """What a row of panels shows: one currency. tries: (tries, methods), of one try alone none."""
+class CostProfiles(NamedTuple):
+    """What a row of panels shows, by one cost. tries: (tries, methods), of one try alone none."""
 
     cost: str
     costs: Costs
@@ -48,9 +48,9 @@ def compose(
     note: str,
     titles: Mapping[str, str],
     looks: Mapping[str, Look],
-    rows: Sequence[Currency],
+    rows: Sequence[CostProfiles],
 ) -> Canvas:
-    """A column for each currency: runtime, data, performance profile, and the score by tries.
+    """A column for each cost: runtime, data, performance profile, and the score by tries.
 
     titles: method → what it is called. looks: of its line.
     """

@@ -259,8 +259,8 @@ from then on, and the status `diverged`. The times `wall_time` and `elapsed_time
 one machine. All other values are the same in every run on a CPU with the versions in the file.
 """
 _LIMITS = """
-Files that `publish` writes without `--whole` are lossy. Their metadata says under `thinned` how many
-records and significant digits are kept. Seeds that only chose configurations are left out.
+Files that `publish` writes without `--whole` are lossy. Their metadata says under `thinned` how
+many records and significant digits are kept. Seeds that only chose configurations are left out.
 Digests identify the code and the data that made a trace. `values_digest` is the digest of the
 values as measured, before records were thinned.
 Seeds marked `tuning` chose a configuration. Leave them out when you judge.

@@ -31,7 +31,7 @@ from fedatlas.evaluation.profiles import (
 )
 from fedatlas.evaluation.tuning import ranked
 from fedatlas.figures.colours import Look, looks
-from fedatlas.figures.profiles import Currency, compose
+from fedatlas.figures.profiles import CostProfiles, compose
 from fedatlas.figures.style import method_of
 from fedatlas.markdown import counted
 from fedatlas.plain_text import printable
@@ -50,17 +50,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Profiles:
-    """What methods spend over problems and targets; printed, a table for each currency.
+    """What methods spend over problems and targets; printed, a table for each cost.
 
     targets: which there are, in words. titles: method → what it is called. looks: of its line.
-    rows: currency → costs, scores, and scores by the number of tries. notes: what was left out, and
-    which problems are not independent.
+    rows: cost → what was spent, scores, and scores by the number of tries. notes: what was left
+    out, and which problems are not independent.
     """
 
     targets: str
     titles: Mapping[str, str]
     looks: Mapping[str, Look]
-    rows: Mapping[str, Currency]
+    rows: Mapping[str, CostProfiles]
     notes: Sequence[str]
 
     def table(self, cost: str) -> "pd.DataFrame":
@@ -92,7 +92,7 @@ class Profiles:
         return pd.DataFrame(columns).iloc[order].set_index("method")
 
     def to_dataframe(self) -> "pd.DataFrame":
-        """A row for each currency, pair and method: median and expected cost, who arrived."""
+        """A row for each cost, pair and method: median and expected cost, who arrived."""
         import pandas as pd
 
         frames = []
@@ -115,7 +115,7 @@ class Profiles:
         """Write tables of scores (.tex), or costs of all pairs (.csv, .parquet, .json)."""
         save_table(path, self.to_dataframe, lambda: [*map(self._tabular, self.rows.values())])
 
-    def _tabular(self, row: Currency) -> Tabular:
+    def _tabular(self, row: CostProfiles) -> Tabular:
         """Its caption says first what is resolved; the best score is bold if ahead of all."""
         table = self.table(row.cost)
         own, order = row.scores, np.argsort(-row.scores.area, kind="stable")
@@ -136,17 +136,17 @@ class Profiles:
         return Tabular(caption, columns, "by more than is resolved")
 
     def plot(self, title: str = "") -> Plot:
-        """Runtime, data and performance profiles, a row of panels for each currency."""
+        """Runtime, data and performance profiles, a row of panels for each cost."""
         size = _size(self._any.costs)
         note = f"{size}; {self.targets}; pairs: medians of instances, which are seeds"
         title = title or "Costs over problems and targets"
         return drawn(compose, title, note, self.titles, self.looks, [*self.rows.values()])
 
     @property
-    def _any(self) -> Currency:
+    def _any(self) -> CostProfiles:
         return next(iter(self.rows.values()))
 
-    def _told(self, row: Currency) -> str:
+    def _told(self, row: CostProfiles) -> str:
         own = row.scores
         left = f", without {own.unreached} that no method reaches" if own.unreached else ""
         return (
@@ -172,7 +172,7 @@ def profile(
     experiments: Names = None,
     runs: Names = None,
 ) -> Profiles:
-    """How methods compare over experiments and targets, a currency at a time.
+    """How methods compare over experiments and targets, a cost at a time.
 
     atlas: one or several, open or paths. A problem is an experiment, for runs made elsewhere
     the one that they say; a method is a run of one name
@@ -237,7 +237,7 @@ def profile(
         scored = scores(spent)
         tries = by_tries(grids, metrics, wanted, name)
         tries[:, [method in lacking for method in spent.methods]] = np.nan
-        rows[name] = Currency(name, spent, scored, tries)
+        rows[name] = CostProfiles(name, spent, scored, tries)
     methods = next(iter(problems.values()))
     theirs = [own.is_published(run.place) for own, run in methods.values()]
     origins = ["published" if one and not all(theirs) else "ours" for one in theirs]
