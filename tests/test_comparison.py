@@ -19,6 +19,7 @@ from fedatlas.evaluation.comparison import (
     decide,
     holm,
     median_interval,
+    of_claim,
     seeds_needed,
     sign_p,
     together,
@@ -321,7 +322,13 @@ def test_seeds_that_are_lost_or_share_rows_are_planned_for():
 )
 def test_a_claim_from_its_cases(outcomes, cases, expected):
     found = [CaseOutcome("", outcome, "") for outcome in outcomes]
-    assert together(found, cases) == expected
+    assert of_claim(found, cases) == expected
+
+
+def test_several_claims_on_one_sentence_need_no_majority():
+    """How many tests we add that runs cannot pass or fail says nothing about the others."""
+    found = [CaseOutcome("", outcome, "") for outcome in ("reproduced", *["not testable"] * 2)]
+    assert together(found) == "reproduced"
 
 
 def test_the_documentation_explains_every_outcome():

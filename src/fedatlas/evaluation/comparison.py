@@ -296,26 +296,29 @@ def fewest_seeds(seeds_added: bool) -> int:
     return next(seeds for seeds in range(1, 100) if _outside(seeds, seeds_added))
 
 
-def together(found: Sequence[CaseOutcome], cases: Quantifier = "all") -> Outcome:
-    """The outcome of a claim from those of its cases.
+def of_claim(found: Sequence[CaseOutcome], cases: Quantifier = "all") -> Outcome:
+    """The outcome of a claim from those of the cases that it names: that of `together`.
 
-    Cases of a `SILENT` outcome do not count; where there are no others, the claim is not covered if
-    no case is, else not testable. A claim about all or most cases is not reproduced by a minority:
-    if more cases are not testable than count, it is not testable, either.
+    But a minority of its cases does not reproduce a claim about all or most: if more cases are not
+    testable than can be tested, it is not testable.
+    """
+    outcome = together(found, cases)
+    untested = sum(case.outcome == "not testable" for case in found)
+    minority = untested > sum(case.outcome not in SILENT for case in found)
+    return "not testable" if outcome == "reproduced" and minority and cases != "any" else outcome
+
+
+def together(found: Sequence[CaseOutcome], cases: Quantifier = "all") -> Outcome:
+    """The outcome of several tests of one thing.
+
+    Those of a `SILENT` outcome do not count; where there are no others, the outcome is not covered
+    if none is covered, else not testable.
 
     all: the worst outcome counts. That any case is contradicted pays for asking all (Holm), but for
     what has no p, which is not random. most: the outcome that more than half are at least as bad
     as; half is not most, and what undecided cases could change is undecided. any: the best outcome
     counts, and that any case is reproduced pays likewise.
     """
-    outcome = _of_spoken(found, cases)
-    untested = sum(case.outcome == "not testable" for case in found)
-    minority = untested > sum(case.outcome not in SILENT for case in found)
-    return "not testable" if outcome == "reproduced" and minority and cases != "any" else outcome
-
-
-def _of_spoken(found: Sequence[CaseOutcome], cases: Quantifier) -> Outcome:
-    """The outcome of the cases that can be tested."""
     spoken = [case.outcome for case in found if case.outcome not in SILENT]
     if not spoken:
         return "not covered" if all(c.outcome == "not covered" for c in found) else "not testable"

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal, NamedTuple
 
-from fedatlas.evaluation.comparison import together
+from fedatlas.evaluation.comparison import of_claim
 from fedatlas.evaluation.results import tested
 from fedatlas.schema.claims import SILENT, CaseOutcome, Outcome, Quantifier, Strip
 
@@ -125,7 +125,7 @@ def of_all(cases: Sequence[CaseOutcome], quantifier: Quantifier) -> Strip | None
     return Strip(
         first.of,
         tuple(
-            (column[0][0], CaseOutcome("", together([cell for _, cell in column], quantifier), ""))
+            (column[0][0], CaseOutcome("", of_claim([cell for _, cell in column], quantifier), ""))
             for column in columns
         ),
     )

@@ -23,7 +23,7 @@ def by_sentence(
 
     sentences: by id. Claims without one of these sentences, such as our own questions, stay as they
     are. settings: those of `Coverage`. A claim that is about another share of its cases (all, most
-    or any) than the sentence becomes one case.
+    or any) than the sentence, or is not testable, becomes one case.
     """
     cases, joined = cases_of(verdicts), dict[str, list[Verdict]]()
     found: list[Verdict] = []
@@ -35,7 +35,7 @@ def by_sentence(
         setting = setting_of(settings, whole.claim)
         row = f"{sentence.id}, {setting}" if setting else sentence.id
         own = cases.get(whole.claim, [])
-        if not own or whole.cases != sentence.cases:
+        if not own or whole.cases != sentence.cases or whole.outcome == "not testable":
             own = [_as_a_case(whole, own)]
         joined.setdefault(row, []).extend(
             replace(case, claim=row, case=f"{whole.claim}: {case.case}".removesuffix(": "))

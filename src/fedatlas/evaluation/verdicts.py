@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from fedatlas.errors import error_context
 from fedatlas.evaluation.bounds import read_theory
-from fedatlas.evaluation.comparison import MOST_SEEDS, SIGNIFICANCE, holm, p_of_signs, together
+from fedatlas.evaluation.comparison import MOST_SEEDS, SIGNIFICANCE, holm, of_claim, p_of_signs
 from fedatlas.evaluation.conditions import covered
 from fedatlas.evaluation.constants import read_constants
 from fedatlas.evaluation.evidence import UNKNOWN, format_needed, format_outcomes
@@ -236,7 +236,7 @@ def _with_whole(claim: Claim, cases: list[CaseOutcome]) -> list[CaseOutcome]:
     fragile = [case.case for case in cases if case.fragile]
     whole = CaseOutcome(
         case="",
-        outcome=together(cases, claim.cases),
+        outcome=of_claim(cases, claim.cases),
         evidence=f"{len(cases)} cases: {format_outcomes(counts)}",
         fragile=f"in {', '.join(fragile)}" if fragile else "",
         horizon=of_all(cases, claim.cases),

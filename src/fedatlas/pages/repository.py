@@ -175,9 +175,9 @@ def sentence_outcomes(
 
 
 def _cases(claim: Claim, kept: KeptVerdict, sentence: Sentence) -> Iterator[CaseOutcome]:
-    """The cases of a claim, or the claim, if it speaks of another share of them."""
+    """The cases of a claim, or the claim, if it is about another share or is not testable."""
     counts = {kept.outcome: 1}
-    if claim.cases == sentence.cases and kept.cases:
+    if claim.cases == sentence.cases and kept.cases and kept.outcome != "not testable":
         found = re.findall(r"(\d+) ([^,]+)", kept.cases)
         counts = {outcome: int(count) for count, outcome in found}
     for outcome, count in counts.items():

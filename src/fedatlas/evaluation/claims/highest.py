@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.comparison import together
+from fedatlas.evaluation.comparison import of_claim
 from fedatlas.evaluation.evidence import format_cost
 from fedatlas.evaluation.horizon import BUDGETS, Row
 from fedatlas.evaluation.learnt import has_learnt, told_constant
@@ -154,7 +154,7 @@ class HighestTest(EffectTest):
         )
         closest = min(cases, key=lambda case: case.effect.estimate if case.effect else np.inf)
         evidence = f"{pairs[0].subject}: {self.run} {told}"
-        yield CaseOutcome("", together(cases), evidence, closest.effect)
+        yield CaseOutcome("", of_claim(cases), evidence, closest.effect)
         yield from cases
 
     def _measured(self, first: Trace, rivals: Sequence[Trace], share: float) -> list[Measured]:
