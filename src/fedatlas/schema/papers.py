@@ -195,6 +195,8 @@ class Covered(Model):
         part of the data or with a smaller network; `other` on other data; `never`; `ours` where
         the paper shows no runs, but our experiments test its statements; `nothing` where there is
         nothing to run.
+    only: globs of the claims of these experiments that the line is about, such as those on budgets
+        of runs whose accuracies are another panel; without this key all that no other line takes.
     other: globs of claims of these experiments that count as `other` nevertheless, such as claims
         about seconds of a network that the paper does not describe.
     data: the data on which it ran, or would run.
@@ -206,6 +208,7 @@ class Covered(Model):
     panels: tuple[str, ...] = ()
     experiments: tuple[str, ...] = ()
     ran: Literal["paper", "dataless", "smaller", "other", "never", "ours", "nothing"]
+    only: tuple[str, ...] = ()
     other: tuple[str, ...] = ()
     data: str = ""
     size: str = ""
@@ -265,7 +268,9 @@ class Coverage(Model):
         found: dict[str, str] = {}
         for each in self.figures:
             for name in each.experiments if each.ran in setting else ():
-                found.setdefault(name, setting[each.ran])
+                if not each.only:
+                    found.setdefault(name, setting[each.ran])
+                found |= {f"{name}/{claims}": setting[each.ran] for claims in each.only}
                 found |= {f"{name}/{claims}": setting["other"] for claims in each.other}
         return found
 
