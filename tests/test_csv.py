@@ -13,7 +13,8 @@ from sklearn.preprocessing import OneHotEncoder
 
 from catalogue_entry import PUBLISHED, written
 from fedatlas.data.formats import read_raw
-from fedatlas.data.formats.csv import CsvTable, OneHot, read_csv
+from fedatlas.data.formats.columns import OneHot
+from fedatlas.data.formats.csv import CsvTable, read_csv
 from fedatlas.errors import FedatlasError
 
 SIGNS = {0: -1.0, 1: 1.0}

@@ -13,11 +13,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from catalogue_entry import tiny, tiny_images, written
 from fedatlas.data.download import unpack_archive
 from fedatlas.data.formats import read_raw
+from fedatlas.data.formats.columns import Columns
 from fedatlas.data.formats.csv import CsvTable, read_csv
 from fedatlas.data.formats.image_folders import _rgb_image
+from fedatlas.data.formats.parquet import read_table
 from fedatlas.schema.models import read_yaml
 from fedatlas.schema.runs import read_optimum
 from fedatlas.store.netcdf import seal
@@ -45,6 +50,12 @@ def libsvm_index_of_a_quintillion(folder: Path) -> Read:
 def csv_of_a_million_columns(folder: Path) -> Read:
     path = written(folder / "a.csv", b"y" + b",y" * 1_000_000 + b"\n1\n")
     return lambda: read_csv(path, CsvTable(label="y", numeric=("a",)), None)
+
+
+def parquet_of_a_quarter_billion_nulls(folder: Path) -> Read:
+    pq.write_table(pa.table({"y": pa.nulls(1 << 28)}), folder / "a.parquet")
+    columns = Columns(label="y", drop_missing=True)
+    return lambda: read_table([folder / "a.parquet"], columns, None)
 
 
 def _png(width: int, height: int, content: bytes) -> bytes:
@@ -164,6 +175,7 @@ EXPECTED: dict[Callable[[Path], Read], str] = {
     idx_of_four_billion_images: "its header promises 4294967295 samples",
     libsvm_index_of_a_quintillion: "feature index 1000000000000000000, but 3 features",
     csv_of_a_million_columns: "columns 'y' occur twice",
+    parquet_of_a_quarter_billion_nulls: "more than is read",
     png_of_eighty_megapixels: "10000 × 8000 pixels are too many",
     jpeg_of_four_gigapixels: "decompression bomb",
     checkpoint_of_a_quintillion_values: "",

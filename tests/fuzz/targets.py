@@ -21,6 +21,8 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from catalogue_entry import tiny, tiny_images
 from fedatlas.data.catalogue import load_catalogue
@@ -119,6 +121,18 @@ def csv_table(folder: Path) -> Case:
         return of_file(path, seeds, lambda: _checked(dataset, "train", [path]), tokens)
 
     return _either(*map(case, read_as))
+
+
+def parquet_table(folder: Path) -> Case:
+    columns = {"label": "y", "numeric": ["a"], "keep": ["u"], "drop_missing": True}
+    dataset = tiny(format="parquet", parquet=columns, features=1)
+    table = pa.table({"y": [1, 0, 1], "a": [0.5, None, 3.0], "u": ["x", "y", "x"]})
+    seeds = []
+    for how in ({}, {"compression": "none", "use_dictionary": False}, {"row_group_size": 1}):
+        pq.write_table(table, stream := io.BytesIO(), **how)
+        seeds.append(stream.getvalue())
+    path = folder / "t.parquet"
+    return of_file(path, seeds, lambda: _checked(dataset, "train", [path]), [b"PAR1"])
 
 
 def mimic3(folder: Path) -> Case:
@@ -513,6 +527,7 @@ def atlas(folder: Path, hostile: bool = False) -> Case:
 TARGETS: dict[str, Callable[[Path], Case]] = {
     "libsvm": libsvm,
     "csv": csv_table,
+    "parquet": parquet_table,
     "mimic3": mimic3,
     "idx": idx,
     "cifar_records": cifar_records,
