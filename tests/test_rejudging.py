@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import lzma
 import shutil
 from pathlib import Path
 
@@ -217,7 +216,7 @@ def test_verdicts_that_do_not_follow_are_listed_with_the_reason(old, new, said):
 
 
 def test_a_claim_by_step_does_not_follow_from_chosen_points(judged):
-    """As folders were published before: chosen points of thinned traces."""
+    """Chosen points of thinned traces, published without verdicts."""
     kept = judged / "claims.csv"
     text = kept.read_text(encoding="utf-8")
     kept.unlink()
@@ -237,25 +236,6 @@ def test_digits_are_left_out_only_as_far_as_verdicts_follow(judged, monkeypatch)
     (said,) = {one.heading.thinned for one in map(Experiment, Path("out").glob("*.nc.xz"))}
     assert "with 6 significant digits" in said
     assert "4 of 4 verdicts follow" in command("verify", "out")
-
-
-def test_folders_from_before_verdicts_had_to_follow_are_told_apart(judged):
-    """Their files are not packed."""
-    kept = judged / "claims.csv"
-    text = kept.read_text(encoding="utf-8")
-    kept.unlink()
-    command("publish", "results", "out", "--records", 20)
-    for file in Path("out").glob("*.nc.xz"):
-        file.with_suffix("").write_bytes(lzma.decompress(file.read_bytes()))
-        file.unlink()
-    write_text(Path("out/verdicts.csv"), text)
-    write_sums(Path("out"))
-    assert len(fedatlas.open_atlas("out").runs()) == 3
-    told = command("verify", "out")
-    assert told == (
-        "out: 0 of 4 verdicts follow from what is published; "
-        "it was published before this was required\n"
-    )
 
 
 def test_verdicts_that_do_not_follow_from_the_results_are_not_published(judged):

@@ -228,7 +228,7 @@ def _verify_verdicts(published: Path, config: Path, as_json: bool) -> None:
     else:
         for line in rejudging.format_rejudged(found):
             say(line)
-    raise typer.Exit(int(any(one.fails for one in found)))
+    raise typer.Exit(int(any(one.why for one in found)))
 
 
 def diff(

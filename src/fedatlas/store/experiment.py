@@ -30,7 +30,7 @@ from fedatlas.store.trace import NUMBERS, about, build_trace, judged
 FORMAT = "fedatlas experiment 1"
 #: The file of an experiment in a results folder, and how published ones end.
 TRACES, PUBLISHED = "traces.nc", f".nc{PACKED}"
-#: Folders that were published before have files that are not packed.
+#: Published files are packed, and those that were unpacked are read, too.
 SUFFIXES = (PUBLISHED, ".nc")
 _CUBE = ("point", "seed", "record")
 # HDF5 takes 3 kB to say where the pieces of a packed variable lie.

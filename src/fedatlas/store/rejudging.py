@@ -22,7 +22,6 @@ from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.papers import OURS
 from fedatlas.schema.studies import OF_PREDICTORS
 from fedatlas.store.atlas import Atlas, open_atlas
-from fedatlas.store.experiment import PUBLISHED
 from fedatlas.store.netcdf import SUMS, check_sums
 from fedatlas.store.packed import PACKED
 from fedatlas.store.trace import judged
@@ -258,21 +257,11 @@ def _studies(folder: Path) -> dict[str, Path]:
 
 
 class Rejudged(NamedTuple):
-    """A verdict of a published folder, and why it does not follow from that; empty if it does.
-
-    had_to: whether it had to when the folder was published. Those from before that have files that
-    are not packed.
-    """
+    """A verdict of a published folder, and why it does not follow from that; empty if it does."""
 
     folder: Path
     verdict: Verdict
     why: str
-    had_to: bool
-
-    @property
-    def fails(self) -> bool:
-        """Whether it had to follow, and does not."""
-        return self.had_to and bool(self.why)
 
 
 def published_folders(path: Path) -> list[Path]:
@@ -292,12 +281,11 @@ def rejudge(path: Path, declared: Mapping[str, Experiment]) -> Iterator[Rejudged
     """Judge all verdicts of a published folder, or of all in it, again by what is published."""
     atlas = open_atlas(path)
     for folder in published_folders(path):
-        had_to = any(folder.glob(f"*{PUBLISHED}"))
         for kept in kept_in_published(folder, declared):
             why = kept.differences(kept.runs(atlas))
             for verdict in kept.verdicts:
                 row = verdict.claim, verdict.case
-                yield Rejudged(folder, verdict, why.get(row, ""), had_to)
+                yield Rejudged(folder, verdict, why.get(row, ""))
 
 
 def as_plain(found: Sequence[Rejudged]) -> list[dict[str, str]]:
@@ -315,15 +303,14 @@ def as_plain(found: Sequence[Rejudged]) -> list[dict[str, str]]:
 
 
 def format_rejudged(found: Sequence[Rejudged]) -> Iterator[str]:
-    """How many verdicts of each folder follow from it, and why others do not that should."""
+    """How many verdicts of each folder follow from it, and why others do not."""
     for folder in dict.fromkeys(one.folder for one in found):
         own = [one for one in found if one.folder == folder]
         follow = sum(not one.why for one in own)
-        before = "" if own[0].had_to else "; it was published before this was required"
-        yield f"{folder}: {follow} of {len(own)} verdicts follow from what is published{before}"
+        yield f"{folder}: {follow} of {len(own)} verdicts follow from what is published"
         reasons: dict[tuple[str, str], list[Rejudged]] = {}
         for one in own:
-            if one.fails:
+            if one.why:
                 reasons.setdefault((one.verdict.claim, _general(one.why)), []).append(one)
         for (claim, why), alike in reasons.items():
             several = f" ({len(alike)} rows)" if len(alike) > 1 else ""
