@@ -396,7 +396,11 @@ def _proposed(experiment: Experiment) -> dict[str, Any]:
         for cost in (*(getattr(one, "costs", None) or ()), getattr(one, "cost", None))
     ]
     networks = (declared_network(cost) for cost in costs if cost)
-    levels = [(getattr(one, "measurement", None), getattr(one, "target", None)) for one in asked]
+    levels = [
+        (getattr(one, "measurement", None), level)
+        for one in asked
+        for level in getattr(one, "levels", (getattr(one, "target", None),))
+    ]
     return {
         "network": next(map(asdict, filter(None, networks)), None),
         "targets": {name: target for name, target in reversed(levels) if name and target},

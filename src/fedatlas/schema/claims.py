@@ -209,6 +209,12 @@ class ClaimTest(KindModel):
         return () if cost is None else (cost,)
 
     @property
+    def levels(self) -> tuple[float, ...]:
+        """Levels of its measurement that curves are to reach: by default the key `target`."""
+        target = getattr(self, "target", None)
+        return () if target is None else (target,)
+
+    @property
     def stops_at(self) -> tuple[tuple[str, float], ...]:
         """Measurements and targets at which runs may stop; by default none, as it looks further."""
         return ()
@@ -256,7 +262,7 @@ class Claim(Model):
 
     sentence: the paper's sentence, by its id in sentences.yaml; a claim without one is our own
     question.
-    source: figure, table or section; for our own question it begins with "ours".
+    source: figure, table or section of the paper, or where an own question comes from.
     cases: how many of its cases the claim is about: all, most or any.
     id: the name in tables and errors. statement: what is tested, in words.
     covered_by: the theorem that the claim is about, as the experiment's table of theorems names it,

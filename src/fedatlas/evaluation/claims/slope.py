@@ -163,6 +163,12 @@ class SlopeTest(EffectTest):
         return (self.cost,) if self.quantity == "cost" else ()
 
     @property
+    def levels(self) -> tuple[float, ...]:
+        if self.quantity == "error" or self.averaged:  # no curve shows means along all rounds
+            return ()
+        return self.targets or (self.target,)
+
+    @property
     def has_slopes(self) -> bool:
         return bool(self.series)
 

@@ -118,8 +118,7 @@ class ConvergenceFigure(Figure):
     def draws(self, claim: Any) -> bool:
         """Targets that a claim asks for."""
         test = claim.test
-        asked = getattr(test, "target", None) is not None
-        return asked and getattr(test, "measurement", "") in self.measurements
+        return bool(test.levels) and getattr(test, "measurement", "") in self.measurements
 
     @model_validator(mode="after")
     def _keys_agree(self) -> Self:
@@ -363,7 +362,7 @@ def _targets(shown: Shown) -> dict[str, list[float]]:
     found: dict[str, set[float]] = {}
     for claim in shown.claims:
         test: Any = claim.test
-        found.setdefault(test.measurement, set()).add(test.target)
+        found.setdefault(test.measurement, set()).update(test.levels)
     return {name: sorted(targets) for name, targets in found.items()}
 
 
