@@ -560,9 +560,9 @@ def test_monotone_leaves_out_a_step_that_does_not_converge_and_bridges_it():
     found = verdicts(MONOTONE, a=[levels_trace(level * SPREAD, step=s) for s, level in steps])
     assert [(v.case, v.outcome) for v in found] == [
         ("", "reproduced"),
-        ("step 0.1", "not testable"),
+        ("step 0.1", "not covered"),
         ("step 1 against 0.01", "reproduced"),
-        ("step 10", "not testable"),
+        ("step 10", "not covered"),
     ]
     assert found[1].evidence == (
         "gradient_norm from 180 to 200 rounds: step 0.1 none (0 of 6 seeds), 1 at the start; it "

@@ -267,7 +267,7 @@ def test_short_examples_of_the_documentation_are_sound(config, lab, monkeypatch)
     page = (DOCS / "adding.md").read_text("utf-8")
     loans, experiment = re.findall(r"```yaml\n((?:loans|paper):.*?)```", page, re.DOTALL)
     page = (DOCS / "adding" / "dataset.md").read_text("utf-8")
-    mushrooms, table = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    mushrooms, table, parquet = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     described = "title: x, homepage: 'https://example.org', licence: x, citation: x"
     with (lab / "datasets.yaml").open("w", encoding="utf-8") as entries:
         entries.write(f"{loans}  <<: {{{described}}}\n{mushrooms.replace('mushrooms', 'fungi', 1)}")
@@ -275,12 +275,16 @@ def test_short_examples_of_the_documentation_are_sound(config, lab, monkeypatch)
             f"grades:\n{table}  <<: {{{described}, labels: {{0: -1, 1: 1}}, task: binary}}\n"
         )
         entries.write("  splits: {train: {files: [{path: grades.csv}]}}\n")
+        entries.write(
+            f"years:\n{parquet}  <<: {{{described}, labels: {{0: -1, 1: 1}}, task: binary}}\n"
+        )
     (lab / "experiments/short.yaml").write_text(experiment, encoding="utf-8")
     open_project(lab, {}, monkeypatch)
     plan = build_plan(config, lab)
     assert plan.experiments["project-short"].dataset == "breast-cancer"
     assert plan.catalogue["loans"].standardise and plan.catalogue["grades"].features == 4
     assert plan.catalogue["fungi"].features == 112
+    assert len(plan.catalogue["years"].split("train").files) == 2
 
 
 @pytest.mark.parametrize(

@@ -270,7 +270,7 @@ def test_pages_show_published_figures_and_verdicts(plan, of):
         paper = plan.experiments[experiment].paper
         page = found[f"{'across-papers' if paper == OURS else paper}.inc"]
         assert f"](explorer:{experiment})" in page
-    page = found["fmgda.inc"].split("### fmgda-table2-fashion-mnist")[1].split("\n### ")[0]
+    page = found["fmgda.inc"].split("### fmgda-table2-fashion-mnist\n")[1].split("\n### ")[0]
     lead = verdicts["fmgda-table2-fashion-mnist", "lead-over-momentum"]
     assert lead.fragile and f"✗ {lead.outcome}, fragile" in page
     assert f"{abs(lead.effect.estimate):.3g} behind" in page

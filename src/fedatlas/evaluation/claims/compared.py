@@ -309,7 +309,7 @@ class ComparisonTest(EffectTest):
                     f"{ends}, {format_loss(start, self.unit)} at the start; it does not converge, "
                     "which the claim excepts"
                 )
-                yield CaseOutcome(f"step {step:g}", "not testable", evidence)
+                yield CaseOutcome(f"step {step:g}", "not covered", evidence)
                 continue
             if smaller is not None:
                 yield self._case(
