@@ -14,6 +14,17 @@ PUBLISHED = load_catalogue(Path(__file__).parents[1] / "config" / "datasets.yaml
 
 FILES = [{"path": "a", "urls": ["https://example.org/a"]}]
 
+#: The columns of a small table, which make seven features.
+COLUMNS: dict[str, Any] = {
+    "label": "y",
+    "ignore": ["id"],
+    "numeric": ["a"],
+    "one_hot": [
+        {"column": "c", "values": ["x", "y", "z"]},
+        {"column": "n", "values": [0, 1, 5], "otherwise": "next_below"},
+    ],
+}
+
 
 def entry(**changes: Any) -> dict[str, Any]:
     """What the catalogue says of a binary LIBSVM set with three features."""

@@ -11,24 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.preprocessing import OneHotEncoder
 
-from catalogue_entry import PUBLISHED, written
+from catalogue_entry import COLUMNS, PUBLISHED, written
 from fedatlas.data.formats import read_raw
 from fedatlas.data.formats.columns import OneHot
 from fedatlas.data.formats.csv import CsvTable, read_csv
 from fedatlas.errors import FedatlasError
 
 SIGNS = {0: -1.0, 1: 1.0}
-TABLE = CsvTable.model_validate(
-    {
-        "label": "y",
-        "ignore": ["id"],
-        "numeric": ["a"],
-        "one_hot": [
-            {"column": "c", "values": ["x", "y", "z"]},
-            {"column": "n", "values": [0, 1, 5], "otherwise": "next_below"},
-        ],
-    }
-)
+TABLE = CsvTable.model_validate(COLUMNS)
 HEADER = "id,y,a,c,n"
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catalogue_entry import tiny, written
+from catalogue_entry import COLUMNS, tiny, written
 from fedatlas.data.formats import read_raw
 from fedatlas.data.formats.columns import Columns
 from fedatlas.data.formats.csv import CsvTable, read_csv
@@ -19,17 +19,8 @@ from fedatlas.data.formats.parquet import read_table
 from fedatlas.errors import FedatlasError
 
 SIGNS = {0: -1.0, 1: 1.0}
-COLUMNS = {
-    "label": "y",
-    "ignore": ["id"],
-    "numeric": ["a"],
-    "one_hot": [
-        {"column": "c", "values": ["x", "y", "z"]},
-        {"column": "n", "values": [0, 1, 5], "otherwise": "next_below"},
-    ],
-    "keep": ["user"],
-}
-TABLE = Columns.model_validate(COLUMNS)
+KEPT = COLUMNS | {"keep": ["user"]}
+TABLE = Columns.model_validate(KEPT)
 
 
 def stored(path, **columns):
@@ -76,7 +67,7 @@ def test_a_table_is_the_same_in_parquet_and_in_csv(tmp_path_factory, rows):
     frame = pd.DataFrame(rows, columns=["y", "a", "c", "n", "user"]).assign(id=range(len(rows)))
     frame.to_parquet(folder / "t.parquet", index=False)
     frame.to_csv(folder / "t.csv", index=False)
-    declared = COLUMNS | {"drop_missing": True}
+    declared = KEPT | {"drop_missing": True}
     complete = (frame.notna() & (frame != "NA")).all(axis=1)
     if not complete.any():
         with pytest.raises(FedatlasError, match="every row lacks a value"):
@@ -119,9 +110,7 @@ def test_days_are_kept_as_texts(tmp_path):
 
 def test_files_of_a_split_follow_each_other(tmp_path):
     files = [{"path": name} for name in ("b", "a")]
-    dataset = tiny(
-        format="parquet", parquet=COLUMNS, features=7, splits={"train": {"files": files}}
-    )
+    dataset = tiny(format="parquet", parquet=KEPT, features=7, splits={"train": {"files": files}})
     paths = [small(tmp_path / "b"), small(tmp_path / "a", user=["w", "u"], a=[3, 4])]
     samples = read_raw(dataset, "train", paths)
     assert samples.features[:, 0].tolist() == [-2.5, 1e5, 3, 4]
@@ -168,4 +157,4 @@ def test_what_is_no_parquet_is_an_error(tmp_path, content):
 
 def test_the_width_is_checked_before_anything_is_read():
     with pytest.raises(FedatlasError, match="columns under 'parquet' make 7 features"):
-        tiny(format="parquet", parquet=COLUMNS, features=3)
+        tiny(format="parquet", parquet=KEPT, features=3)

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from catalogue_entry import tiny, tiny_images
+from catalogue_entry import COLUMNS, tiny, tiny_images
 from fedatlas.data.catalogue import load_catalogue
 from fedatlas.data.datasets import Dataset
 from fedatlas.data.download import decompress_file, unpack_archive
@@ -93,17 +93,7 @@ def libsvm(folder: Path) -> Case:
 
 
 def csv_table(folder: Path) -> Case:
-    table = {
-        "label": "y",
-        "ignore": ["id"],
-        "numeric": ["a"],
-        "one_hot": [
-            {"column": "c", "values": ["x", "y", "z"]},
-            {"column": "n", "values": [0, 1, 5], "otherwise": "next_below"},
-        ],
-        "missing": ["NA", "?", -9],
-        "drop_missing": True,
-    }
+    table = COLUMNS | {"missing": ["NA", "?", -9], "drop_missing": True}
     read_as = [
         tiny(format="csv", csv={**table, **more}, features=7)
         for more in ({}, {"quoting": "none"}, {"decimal": ",", "delimiter": ";"})
