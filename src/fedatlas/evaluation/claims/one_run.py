@@ -84,6 +84,8 @@ class PublishedMeasurementTest(ClaimTest):
     def _judged(self, results: Results, share: float) -> CaseOutcome:
         """The measurement that the run ends with after a share of its rounds."""
         trace = until(results.selected(self.run)[0], share)
+        if trace.sizes["record"] < 2:
+            return CaseOutcome("", "not testable", "no record by then but the start")
         lost = diverged(trace)
         ours = np.where(lost, np.inf, column(trace, self.measurement)[:, -1])
         evidence = (
