@@ -28,7 +28,7 @@ OUTCOMES = {
     "smaller than claimed": "the whole interval lies on the claimed side, but below the smallest "
     "effect that counts, or below the effect that the paper prints",
     "no difference": "the interval lies within ± the smallest relevant effect: a factor of 1.05 or "
-    "a difference of 0.005, or the claim's smallest effect if that is less",
+    "a difference of 0.005, or the smallest effect of the claim if that is less",
     "contradicted": "the whole interval lies on the other side",
     "undecided": "the interval allows more than one of these outcomes; more seeds would decide",
     "not testable": "these runs cannot test the claim, and the evidence says why",
