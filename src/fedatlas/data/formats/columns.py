@@ -29,6 +29,22 @@ Converter = Callable[[str], float]
 """A field's text → its value, NaN where it is missing; ValueError tells what is wrong with it."""
 
 
+def unreadable(where: str, name: str, text: str, problem: ValueError, key: str) -> FedatlasError:
+    """The error of a field that has no value. key: of the table in the entry."""
+    return FedatlasError(
+        f"{where}: column '{name}': {text[:100]!r} {problem}; if it stands for a missing value, "
+        f"list it as 'missing' under '{key}'"
+    )
+
+
+def lacking(where: str, name: str) -> FedatlasError:
+    """The error of a row without a value, where such rows are not dropped."""
+    return FedatlasError(
+        f"{where}: column '{name}' lacks a value; 'drop_missing: true' in the catalogue leaves "
+        "such rows out"
+    )
+
+
 class OneHot(Model):
     """A column of categories, and the columns of zeros and ones that it becomes.
 

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import AfterValidator, model_validator
 
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.data.formats.columns import Columns, Conversion, TableDataset
+from fedatlas.data.formats.columns import Columns, Conversion, TableDataset, lacking, unreadable
 from fedatlas.data.reading import Raw, reading
 from fedatlas.errors import FedatlasError
 
@@ -92,16 +92,10 @@ def _values(path: Path, table: CsvTable, conversion: Conversion) -> Iterator[lis
             )
         except ValueError as problem:
             name, text = names[len(values)], fields[len(values)]
-            raise FedatlasError(
-                f"{path}:{line}: column '{name}': {text[:100]!r} {problem}; if it stands for a "
-                "missing value, list it as 'missing' under 'csv'"
-            ) from None
+            raise unreadable(f"{path}:{line}", name, text, problem, "csv") from None
         if not table.drop_missing and any(map(math.isnan, values)):
             name = names[list(map(math.isnan, values)).index(True)]
-            raise FedatlasError(
-                f"{path}:{line}: column '{name}' lacks a value; 'drop_missing: true' in the "
-                "catalogue leaves such rows out"
-            )
+            raise lacking(f"{path}:{line}", name)
         yield values
 
 

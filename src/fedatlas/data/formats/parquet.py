@@ -8,7 +8,14 @@ import numpy as np
 
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.datasets import Files
-from fedatlas.data.formats.columns import Columns, Conversion, Converter, TableDataset
+from fedatlas.data.formats.columns import (
+    Columns,
+    Conversion,
+    Converter,
+    TableDataset,
+    lacking,
+    unreadable,
+)
 from fedatlas.data.reading import Raw, reading
 from fedatlas.errors import FedatlasError
 
@@ -75,10 +82,7 @@ def _values(path: Path, columns: Columns, conversion: Conversion) -> np.ndarray:
     missing = np.isnan(values)
     if missing.any() and not columns.drop_missing:
         row, place = np.argwhere(missing)[0]
-        raise FedatlasError(
-            f"{path}: row {row + 1}: column '{conversion.names[place]}' lacks a value; "
-            "'drop_missing: true' in the catalogue leaves such rows out"
-        )
+        raise lacking(f"{path}: row {row + 1}", conversion.names[place])
     return values
 
 
@@ -103,10 +107,7 @@ def _converted(path: Path, name: str, column: Any, convert: Converter) -> np.nda
             known[code] = convert(text)
         except ValueError as problem:
             row = int(np.argmax(codes == code)) + 1
-            raise FedatlasError(
-                f"{path}: row {row}: column '{name}': {text[:100]!r} {problem}; if it stands for a "
-                "missing value, list it as 'missing' under 'parquet'"
-            ) from None
+            raise unreadable(f"{path}: row {row}", name, text, problem, "parquet") from None
     return known[codes]
 
 
