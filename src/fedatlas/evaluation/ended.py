@@ -6,7 +6,14 @@ import numpy as np
 
 from fedatlas.evaluation.comparison import ROUNDING
 from fedatlas.evaluation.evidence import target_name
-from fedatlas.evaluation.levels import Crossings, Trace, column, log_target, specification
+from fedatlas.evaluation.levels import (
+    Crossings,
+    Trace,
+    column,
+    log_target,
+    specification,
+    until,
+)
 from fedatlas.evaluation.results import NotTestableError
 from fedatlas.schema.endings import Ending, ending_of
 
@@ -36,6 +43,14 @@ def why_no_record(trace: Trace, measurement: str, target: float) -> str:
     ):
         return ""
     return f"run '{trace.attrs['run']}' was ended at {ending.in_words}"
+
+
+def recorded_until(traces: Sequence[Trace], share: float) -> list[Trace]:
+    """The records of the first share of the rounds; NotTestableError if a run has only a start."""
+    shown = [until(trace, share) for trace in traces]
+    if any(trace.sizes["record"] < 2 for trace in shown):
+        raise NotTestableError(f"no record in the first {share:.2g} of the rounds but the start")
+    return shown
 
 
 def ended_at(trace: Trace) -> Ending | None:

@@ -26,6 +26,7 @@ from fedatlas.evaluation.ended import (
     Extremes,
     coincide,
     ended_at,
+    recorded_until,
     require_records,
     what_would_tell,
 )
@@ -54,7 +55,6 @@ from fedatlas.evaluation.levels import (
     reached,
     rounds_of,
     smallest,
-    until,
     worse_than_start,
 )
 from fedatlas.evaluation.results import NotTestableError, Results, tested
@@ -263,9 +263,7 @@ class EffectTest(ClaimTest, ABC):
 
 def at_end(traces: Sequence[Trace], measurement: str, share: float) -> Measured:
     """The measurement that runs end with, after a share of their rounds."""
-    shown = [until(trace, share) for trace in traces]
-    if any(trace.sizes["record"] < 2 for trace in shown):
-        raise NotTestableError(f"no record in the first {share:.2g} of the rounds but the start")
+    shown = recorded_until(traces, share)
     ends = [lost_apart(trace, measurement, losses_of(trace, measurement)[:, -1]) for trace in shown]
     return Measured(f"{measurement} at the end", measurement, ends)
 

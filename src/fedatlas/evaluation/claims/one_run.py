@@ -13,6 +13,7 @@ from fedatlas.evaluation import horizon
 from fedatlas.evaluation.bounds import Row, bounded_values
 from fedatlas.evaluation.comparison import ROUNDING, Criterion, Interval, t_quantile
 from fedatlas.evaluation.conditions import conditions_failing
+from fedatlas.evaluation.ended import recorded_until
 from fedatlas.evaluation.evidence import (
     counts,
     format_cost,
@@ -83,9 +84,7 @@ class PublishedMeasurementTest(ClaimTest):
 
     def _judged(self, results: Results, share: float) -> CaseOutcome:
         """The measurement that the run ends with after a share of its rounds."""
-        trace = until(results.selected(self.run)[0], share)
-        if trace.sizes["record"] < 2:
-            return CaseOutcome("", "not testable", "no record by then but the start")
+        (trace,) = recorded_until(results.selected(self.run), share)
         lost = diverged(trace)
         ours = np.where(lost, np.inf, column(trace, self.measurement)[:, -1])
         evidence = (

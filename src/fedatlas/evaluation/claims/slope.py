@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
 from fedatlas.evaluation.comparison import ROUNDING, Direction, advantages
-from fedatlas.evaluation.ended import require_records
+from fedatlas.evaluation.ended import recorded_until, require_records
 from fedatlas.evaluation.evidence import (
     counts,
     format_interval,
@@ -30,7 +30,6 @@ from fedatlas.evaluation.levels import (
     log_measurement,
     log_target,
     mean_squares,
-    until,
 )
 from fedatlas.evaluation.quantities import (
     EFFECT_KEYS,
@@ -392,9 +391,7 @@ class SlopeTest(EffectTest):
         """Errors of runs after a share of their rounds, over their sizes."""
         assert self.size is not None and self.power is not None
         power = self.power
-        traces = [until(trace, share) for trace in results.selected(*self.series)]
-        if any(trace.sizes["record"] < 2 for trace in traces):
-            raise NotTestableError("no record by then but the start")
+        traces = recorded_until(results.selected(*self.series), share)
         sizes, errors = sizes_of(traces, self.size), self._errors(traces)
         of = f"mean square of {self.measurement}" if self.averaged else self.measurement
         told = f"{of}: {_listed([f'{self.size} = {size:g}' for size in sizes], errors)}"
