@@ -41,6 +41,10 @@ class Job(NamedTuple):
     run: str
     state: str
 
+    @property
+    def lives(self) -> bool:
+        return self.state in ("COMPLETING", "CONFIGURING", "PENDING", "RUNNING")
+
 
 class Faults:
     """A folder whose workflow is submitted, hit, and submitted again."""
@@ -48,6 +52,7 @@ class Faults:
     def __init__(self, folder: Path, slurm: OneNodeSlurm) -> None:
         self.folder, self.slurm = folder, slurm
         self.earlier: set[str] = set()  # jobs of the first submitter
+        self.submitter: subprocess.Popen[bytes] | None = None  # the one that is to submit now
         self.environment = {
             **slurm.environment,
             "PYTHONPATH": str(folder / "src"),
@@ -70,6 +75,8 @@ class Faults:
         self.refused("Unlocked working directory", "--unlock")
         say("the same, unlocked", self.refused("Then start again"))
         self.slurm.ask("scancel", "--name", told.partition("scancel --name ")[2].split(".")[0])
+        # Their processes are in this folder until they have ended.
+        self.wait("cancelled jobs have ended", lambda: not any(job.lives for job in self.jobs()))
         self.forget(*RUNS)
         self.earlier = {job.number for job in self.jobs()}
         with self.submitted("faults.out") as submitter:
@@ -100,13 +107,14 @@ class Faults:
     def submitted(self, output: str) -> Iterator[subprocess.Popen[bytes]]:
         """Snakemake while it runs, in a session of its own."""
         with (self.folder / output).open("wb") as stream:
-            process = subprocess.Popen(
+            process = self.submitter = subprocess.Popen(
                 self.command(*OPTIONS), stdout=stream, stderr=subprocess.STDOUT,
                 cwd=self.folder, env=self.environment, start_new_session=True,
             )  # fmt: skip
         try:
             yield process
         finally:
+            self.submitter = None
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
@@ -157,11 +165,16 @@ class Faults:
 
     def wait(self, what: str, ready: Callable[[], object], seconds: float = 240) -> None:
         start = time.monotonic()
-        while not ready():
-            if time.monotonic() > start + seconds:
-                told = "\n".join(file.read_text() for file in self.folder.glob("*.out"))
+        while True:
+            ended = self.submitter and self.submitter.poll() is not None
+            if ready():
+                break
+            if ended or time.monotonic() > start + seconds:
+                files = sorted(self.folder.glob("*.out"), key=lambda file: file.stat().st_mtime)
+                told = "\n".join(file.read_text() for file in files)
+                reason = "Snakemake ended before" if ended else f"not after {seconds} s"
                 queue = self.slurm.ask("squeue", "-t", "all")
-                raise SystemExit(f"{told}\n{queue}\nFAILED: not after {seconds} s: {what}")
+                raise SystemExit(f"{queue}\n{told}\nFAILED: {reason}: {what}")
             time.sleep(0.5)
         print(f"{time.monotonic() - start:.0f} s until {what}", flush=True)
 
