@@ -223,6 +223,10 @@ def first_line(coverage, name):
     return next(each for each in coverage.figures if name in each.experiments)
 
 
+def test_no_part_of_a_page_names_a_folder_of_this_machine(of):
+    assert not [name for name, page in papers.parts(of) if str(ROOT) in page]
+
+
 def test_what_has_verdicts_ran(plan, of):
     """A table of bounds has no runs of the paper, but those of ours that test it."""
     for name, page in papers.parts(of):

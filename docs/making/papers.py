@@ -29,8 +29,9 @@ from making import folded
 from making.published import Published
 from making.words import tests_of_sentences
 
+_ROOT = Path(__file__).parents[2]
 #: Figures that were drawn from whole traces and kept, each named as its experiment.
-_IMAGES = Path(__file__).parents[1] / "images"
+_IMAGES = _ROOT / "docs" / "images"
 #: Where figures lie that are drawn from published traces, below the folder of these parts.
 FIGURES = "figures"
 
@@ -279,7 +280,8 @@ def _folded(of: _Sources, name: str, title: str) -> Iterator[str]:
 def _origin(of: _Sources, name: str) -> str:
     """Where an experiment is declared, on which data, and where its numbers are published."""
     experiment = of.plan.experiments[name]
-    where = f"Declared in {code(experiment.where.partition(' ')[0])}, on {code(experiment.dataset)}"
+    file = Path(experiment.where.partition(" ")[0]).relative_to(_ROOT)
+    where = f"Declared in {code(str(file))}, on {code(experiment.dataset)}"
     if (folder := of.published.folder(name)) is None:
         return f"{where}."
     again = code(f"fedatlas rederive {name}/CLAIM")

@@ -59,7 +59,7 @@ _DECLARED = (
 
 def words() -> str:
     """The table of words in Markdown, from what the code decides."""
-    return table(("word", "claimed", "counts from"), list(_decided()))
+    return table(("the paper's words", "read as", "margin, window or cases"), list(_decided()))
 
 
 def _decided() -> Iterator[list[str]]:
@@ -71,16 +71,20 @@ def _decided() -> Iterator[list[str]]:
         f"a difference of {COUNTING_DIFFERENCE:g}",
     ]
     margin = slope.COUNTING_POWER
-    yield ["O(N^p), O(1/ε^p), grows with", "not worse", f"an exponent {margin:g} larger"]
+    yield ["O(N^p), O(1/ε^p)", "not worse", f"an exponent {margin:g} larger"]
     yield ["near linear", "equal", f"an exponent within {slope.NEAR:g} of −1"]
     residual = f"a factor of {COUNTING_FACTOR:g} of the other law's residual"
     yield ["exponential, polynomial, linear, sublinear", "better", residual]
-    yield ["in the end", "the window", f"the last {WINDOW:g} of the budget"]
-    yield ["grows, falls, improves with Q, K or N", "better", "each value against the next one"]
+    yield ["in the end", "a mean over the end", f"the last {WINDOW:g} of the budget"]
+    yield [
+        "grows, falls, improves with Q, K or N",
+        "better from each value to the next",
+        "as for \"better\"",
+    ]
     yield ["slightly", "better", "as without the word: how little is not judged"]
-    yield ["in most of the cases, typically, usually", "of most", "more than half of all cases"]
-    yield ["can", "of any", "the best case"]
-    yield ["in all cases, always; where nothing is said", "of all", "the worst case"]
+    yield ["in most of the cases, typically, usually", "about most cases", "more than half of all cases"]
+    yield ["can", "about any case", "the best case"]
+    yield ["in all cases, always; where nothing is said", "about all cases", "the worst case"]
     yield [
         "converges, has been trained",
         "better than a constant predictor",

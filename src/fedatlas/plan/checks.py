@@ -76,7 +76,7 @@ def check_sentences(
             raise FedatlasError(
                 f"{where}: claim '{claim.id}': key 'sentence', value '{claim.sentence}': "
                 f"sentences.yaml has none of paper '{experiment.paper}' with this id"
-                f"{similar(claim.sentence, known)}; without this key it is an own question"
+                f"{similar(claim.sentence, known)}; without this key it is a question of your own"
             )
 
 

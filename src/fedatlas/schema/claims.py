@@ -27,8 +27,8 @@ OUTCOMES = {
     "that counts",
     "smaller than claimed": "the whole interval lies on the claimed side, but below the smallest "
     "effect that counts, or below the effect that the paper prints",
-    "no difference": "the interval lies within ± the smallest relevant effect: a factor of 1.05 or "
-    "a difference of 0.005, or the smallest effect of the claim if that is less",
+    "no difference": "the interval lies around a tie, within a factor of 1.05 or a difference of "
+    "0.005; if the smallest effect of the claim is less, within that",
     "contradicted": "the whole interval lies on the other side",
     "undecided": "the interval allows more than one of these outcomes; more seeds would decide",
     "not testable": "these runs cannot test the claim, and the evidence says why",
@@ -262,7 +262,7 @@ class Claim(Model):
 
     sentence: the paper's sentence, by its id in sentences.yaml; a claim without one is our own
     question.
-    source: figure, table or section of the paper, or where an own question comes from.
+    source: figure, table or section of the paper, or where a question of ours comes from.
     cases: how many of its cases the claim is about: all, most or any.
     id: the name in tables and errors. statement: what is tested, in words.
     covered_by: the theorem that the claim is about, as the experiment's table of theorems names it,
