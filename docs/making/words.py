@@ -79,10 +79,11 @@ def _decided() -> Iterator[list[str]]:
     yield [
         "grows, falls, improves with Q, K or N",
         "better from each value to the next",
-        "as for \"better\"",
+        'as for "better"',
     ]
     yield ["slightly", "better", "as without the word: how little is not judged"]
-    yield ["in most of the cases, typically, usually", "about most cases", "more than half of all cases"]
+    most = "more than half of all cases"
+    yield ["in most of the cases, typically, usually", "about most cases", most]
     yield ["can", "about any case", "the best case"]
     yield ["in all cases, always; where nothing is said", "about all cases", "the worst case"]
     yield [
