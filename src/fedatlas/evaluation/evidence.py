@@ -138,7 +138,7 @@ def mean_of(name: str, values: np.ndarray, shown: Callable[[float], str] = "{:.4
     if not len(found):
         return f"{name} none (0 of {len(values)} seeds)"
     few = f" ({len(found)} of {len(values)} seeds)" if len(found) < max(len(values), 2) else ""
-    return f"{name} {shown(found.mean())}{few}"
+    return f"{name} {shown(found.mean() + 0.0)}{few}"  # no -0
 
 
 def number(logarithm: float, digits: int = 3) -> str:

@@ -112,6 +112,7 @@ class LeadTest(EffectTest):
         found: list[Measured] = []
         if self.costs:
             pair = traces = results.selected(*self.runs)
+            places = [pair, pair]
             for cost, at in zip(self.costs, self.at or (None, None), strict=True):
                 _, end = shared_range(pair, cost, scale, at)
                 found.append(by_cost(pair, self.measurement, cost, end, self.window))
@@ -119,7 +120,8 @@ class LeadTest(EffectTest):
             pairs = {
                 step: results.at(points.items()) for step, points in self._steps(results).items()
             }
-            traces = [trace for pair in pairs.values() for trace in pair]
+            places = list(pairs.values())
+            traces = [trace for pair in places for trace in pair]
             _, end = shared_range(traces, self.cost, scale)
             for step, pair in pairs.items():
                 own = by_cost(pair, self.measurement, self.cost, end, self.window)
@@ -143,8 +145,11 @@ class LeadTest(EffectTest):
             return "; ".join([*ends, gap, counts(effect) + rows])
 
         case = self.decided(results, traces, gaps, describe, self.measurement)
-        best = [
-            np.minimum(*losses) for losses in zip(*(each.losses for each in found), strict=True)
+        # A lead of runs that have learnt nothing in its place is none.
+        beside = [
+            beside_constant(
+                self, results, case, list(zip(pair, each.losses, strict=True)), self.measurement
+            )
+            for pair, each in zip(places, found, strict=True)
         ]
-        runs = list(zip(traces[:2], best, strict=True))
-        yield beside_constant(self, results, case, runs, self.measurement)
+        yield next((own for own in beside if own.outcome != case.outcome), beside[0])

@@ -11,6 +11,7 @@ from fedatlas.evaluation.comparison import ROUNDING, Direction, advantages
 from fedatlas.evaluation.ended import recorded_until, require_records
 from fedatlas.evaluation.evidence import (
     counts,
+    format_difference,
     format_interval,
     format_repeats,
     mean_of,
@@ -368,12 +369,10 @@ class SlopeTest(EffectTest):
         theirs = slopes[1] if len(slopes) > 1 else 3 * (np.full_like(own, self.power),)
 
         def describe(effect: Effect) -> str:
-            what = "lower than theirs by" if len(found) > 1 else f"below {self.power:g} by"
-            shown = format_interval(effect.estimate, effect.low, effect.high)
-            counted = f"{effect.smallest:g} counts"
-            if self.direction == "equal":
-                counted = f"closer than {effect.smallest:g} is near"
-            return f"{told}; slope {what} {shown}; {counted}{format_repeats(effect)}"
+            if len(found) > 1:
+                sides = "lower than theirs", "higher than theirs"
+                return f"{told}; slope {format_difference(effect, *sides)}; {counts(effect)}"
+            return f"{told}; {self._format_slope(effect)}"
 
         gaps = advantages(own, theirs[0])
 
@@ -400,13 +399,19 @@ class SlopeTest(EffectTest):
             raise NotTestableError(f"{told}; no seed ended in all runs")
 
         def describe(effect: Effect) -> str:
-            slope = [power - one for one in (effect.estimate, effect.high, effect.low)]
-            return (
-                f"{told}; slope {format_interval(*slope)}, at most {power:g} claimed; "
-                f"{counts(effect)}"
-            )
+            return f"{told}; {self._format_slope(effect)}"
 
         return self.decided(results, traces, gaps, describe, self.measurement)
+
+    def _format_slope(self, effect: Effect) -> str:
+        """The slope itself beside the claimed one; the effect is how far it lies below."""
+        assert self.power is not None
+        ends = (effect.estimate, effect.high, effect.low)
+        slope = format_interval(*(self.power - one for one in ends))
+        if self.direction == "equal":
+            near = f"closer than {effect.smallest:g} is near{format_repeats(effect)}"
+            return f"slope {slope}, near {self.power:g} claimed; {near}"
+        return f"slope {slope}, at most {self.power:g} claimed; {counts(effect)}"
 
     def _errors(self, traces: Sequence[Trace]) -> np.ndarray:
         """(runs, seeds) logarithms; +inf for a seed that diverged."""
