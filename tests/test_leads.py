@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.claims.lead import LeadTest
+from fedatlas.evaluation.constants import ConstantRow, Constants
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.selection import choices, select
 from fedatlas.schema.runs import Selection
@@ -76,6 +77,26 @@ def test_the_gap_widens_by_what_the_lost_rounds_of_the_slower_run_are_worth(slow
     assert found.effect is not None
     assert found.effect.estimate == pytest.approx(lead[1] - lead[0], abs=1e-4)
     assert (found.effect.unit, found.effect.smallest) == ("test_accuracy", 0.005)
+
+
+@pytest.mark.parametrize(
+    ("at", "outcome"),  # in units of a round trip at either latency
+    [
+        ([1600, 12400], "reproduced"),  # forty rounds of the first run at both
+        ([1600, 620], "not testable"),  # two rounds at the second: both are below 0.2
+        ([120, 12400], "not testable"),
+    ],
+)
+def test_runs_that_have_learnt_nothing_in_one_place_have_no_lead_there(at, outcome):
+    runs = {
+        "a": rising(0.01 + NOISE / 100, steps=10),
+        "b": rising(3e-3 + NOISE[::-1] / 100, steps=1, records=81, every=2),
+    }
+    constants = Constants([ConstantRow(name, "test_accuracy", 0.2) for name in runs])
+    found = judged(WIDENS | {"at": at}, constants=constants, **runs)
+    assert found.outcome == outcome
+    assert "best constant predictor 0.2" in found.evidence
+    assert ("no better than a constant: a, b" in found.evidence) == (outcome == "not testable")
 
 
 def test_the_evidence_tells_both_times_and_the_change():

@@ -13,7 +13,7 @@ is below 2 for the fastest mode: 1 − (1 − ηλ)^Q < s = 2/c. If s ≥ 1 it i
 steps save up to Q times the rounds. If s < 1 it bounds Qη. Then local steps save at most
 **−ln(1 − s)/s** times the rounds, however large Q is: 1.4 times with four silos, 1.1 with twelve.
 So two silos gain by local steps, and twelve `hardly train
-<../findings/tdcd.html#figures-5-and-8-on-made-solids>`_ with them.
+<../findings/tdcd.html#figures-5-and-8-on-synthetic-solids>`_ with them.
 
 Lines are the law at the best step. Dots are what `fedatlas.train` takes at that step, or at one 1.4
 times as large or small: fewer rounds where the slowest mode is one that these labels hardly have.
