@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from fedatlas.evaluation.sentences import joined
+from fedatlas.evaluation.verdicts import read_verdicts, verdict_summary
 from fedatlas.pages.repository import read_kept
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.config import is_named
@@ -25,6 +27,13 @@ def test_verdicts_follow_from_what_is_published(folder: Path):
     (first, *reasons) = format_rejudged(found)
     assert not reasons, "\n".join(["publish it anew, see docs/published.md", first, *reasons])
     assert found and f"{len(found)} of {len(found)} " in first
+
+
+@pytest.mark.parametrize("folder", JUDGED, ids=lambda folder: folder.name)
+def test_a_folder_s_readme_counts_its_verdicts(folder: Path):
+    verdicts = read_verdicts(folder / "verdicts.csv")
+    readme = " ".join((folder / "README.md").read_text(encoding="utf-8").split())
+    assert f"came out ({verdict_summary(joined(verdicts))});" in readme
 
 
 def test_all_folders_together_are_smaller_than_a_repository_minds():

@@ -152,7 +152,8 @@ class Kept:
     ) -> dict[Row, str]:
         assert self.declared is not None
         whole = own.get((f"{self.name}/{claim.id}", ""))
-        if whole and (whole.statement, whole.source) != (claim.statement, claim.source):
+        words = (claim.statement, claim.source, claim.sentence or "")
+        if whole and (whole.statement, whole.source, whole.sentence) != words:
             return dict.fromkeys(own, "the claim is declared otherwise since")
         missing = "; ".join(_missing(claim, results))
         try:
