@@ -97,7 +97,7 @@ def test_a_seed_that_never_reaches_the_target_is_infinitely_slow():
     series["a8"] = linear_trace([0.001] * SEEDS, run="a8", parties=8)
     found = verdict(scaling(*series), **series)
     assert found.outcome == "not testable"  # too small a budget is no refutation
-    assert "8 parties none (0 of 6 seeds); the budget is too small" in found.evidence
+    assert "8 parties none (0 of 6 seeds); no seed arrives within the budget" in found.evidence
     other = runs("b", -0.1)
     found = verdict(scaling(*other, compare_with=list(series)), **series, **other)
     assert found.outcome == "not testable"  # it might have arrived a little later
@@ -299,7 +299,7 @@ def test_growth_with_accuracy_against_the_theorems_power(true, claimed, expected
 
 def test_targets_must_be_met():
     never = halving(1e6 * SPREAD)
-    assert "the budget is too small" in verdict(rate(1), a=never).evidence
+    assert "no seed arrives within the budget" in verdict(rate(1), a=never).evidence
     assert "it starts there" in verdict(rate(1, (2.0, 0.5)), a=halving(SPREAD)).evidence
 
 
@@ -327,7 +327,7 @@ def test_each_target_may_have_its_own_best_step():
     assert "with step 0.02, ε" in found.evidence and "with step 0.01;" in found.evidence
     # One step for all targets misses the lowest, or takes its time.
     (best,) = [best for best in swept() if best.attrs["point"] == "step-0.04"]
-    assert "the budget is too small" in verdict(rate(1, (0.4, 0.2, 0.1)), a=best).evidence
+    assert "no seed arrives within the budget" in verdict(rate(1, (0.4, 0.2, 0.1)), a=best).evidence
 
 
 def test_a_rate_that_is_read_at_an_edge_of_a_grid_is_not_testable():

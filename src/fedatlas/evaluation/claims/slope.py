@@ -364,7 +364,7 @@ class SlopeTest(EffectTest):
             raise NotTestableError(f"{told}; {who} starts there, or gets there at a cost of 0")
         slopes = [slopes_between(sizes, series) for series in found]
         if not np.isfinite([each for each, _, _ in slopes]).any():
-            raise NotTestableError(f"{told}; the budget is too small")
+            raise NotTestableError(f"{told}; no seed arrives within the budget")
         own = slopes[0][0]
         theirs = slopes[1] if len(slopes) > 1 else 3 * (np.full_like(own, self.power),)
 
