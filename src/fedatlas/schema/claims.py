@@ -24,11 +24,11 @@ from fedatlas.schema.models import KindModel, Model
 #: What a verdict says, and what that means; the only place that explains it.
 OUTCOMES = {
     "reproduced": "the whole interval shows the claimed effect, and at least the smallest effect "
-    "that counts",
+    "that counts; it does not lie wholly below the effect that the paper prints",
     "smaller than claimed": "the whole interval lies on the claimed side, but below the smallest "
     "effect that counts, or below the effect that the paper prints",
-    "no difference": "the interval lies around a tie, within a factor of 1.05 or a difference of "
-    "0.005; if the smallest effect of the claim is less, within that",
+    "no difference": "the whole interval is closer to a tie than a factor of 1.05 or a difference "
+    "of 0.005, on either side; if the smallest effect of the claim is less, closer than that",
     "contradicted": "the whole interval lies on the other side",
     "undecided": "the interval allows more than one of these outcomes; more seeds would decide",
     "not testable": "these runs cannot test the claim, and the evidence says why",
