@@ -227,6 +227,16 @@ def test_labels_and_title_say_what_is_shown():
     )
 
 
+def test_panels_of_a_group_of_many_curves_are_numbered():
+    named = {"algorithm_title": "page"}
+    points = {
+        f"p{number}": falling_trace([0.5 + number / 50] * 3).assign_attrs(named)
+        for number in range(9)
+    }
+    rows = grid_of(composed({"page": points}, figure_of(rows="algorithm", points="all")))
+    assert [row[0].get_title(loc="left") for row in rows] == ["page (1 of 2)", "page (2 of 2)"]
+
+
 def test_auroc_is_not_squeezed_by_its_start():
     traces = {"page": {"p": rising(0.94, 0.96)}, "avg": {"p": rising(0.93, 0.95, first=0.91)}}
     canvas = composed(traces, figure_of(measurement="test_auroc"))

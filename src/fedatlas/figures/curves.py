@@ -59,10 +59,12 @@ class Curve(NamedTuple):
 class Row(NamedTuple):
     """Panels of a measurement of some curves, side by side.
 
-    group: what tells its curves from those of other rows. others: of its group, in other rows.
+    group: what tells its curves from those of other rows. title: the group, numbered if it has
+    several rows. others: curves of its group, in other rows.
     """
 
     group: str
+    title: str
     measurement: str
     costs: tuple[str, ...]
     curves: list[Curve]

@@ -166,7 +166,7 @@ class ConvergenceFigure(Figure):
                     place.axhline(target, **_TARGET)
             if any(is_clipped(curve, row.measurement) for curve in row.curves):
                 notes.append(format_floor(row.measurement))
-            places[0].set_title(row.group, loc="left")
+            places[0].set_title(row.title, loc="left")
         notes += set_heights(rows, axes, logarithmic)
         for row, places in zip(rows, axes, strict=True):
             draw_rates(row.rates, places, row.costs)
@@ -299,7 +299,9 @@ def _rows(figure: ConvergenceFigure, shown: Shown) -> Iterator[Row]:
     for group, curves in grouped.items():
         parts = _parts(curves)
         for measurement in figure.measurements:
-            for part in parts:
+            for number, part in enumerate(parts, start=1):
+                place = f" ({number} of {len(parts)})" if len(parts) > 1 else ""
+                titled = f"{group}{place}".strip()
                 shown_here = {id(curve) for curve in part}
                 own = [
                     rate
@@ -309,7 +311,7 @@ def _rows(figure: ConvergenceFigure, shown: Shown) -> Iterator[Row]:
                 ]
                 others = [curve for curve in curves if id(curve) not in shown_here]
                 costs = figure.costs if measurement == figure.measurement else figure.costs[:1]
-                yield Row(group, measurement, costs, part, others, own)
+                yield Row(group, titled, measurement, costs, part, others, own)
 
 
 def _parts(curves: list[Curve]) -> list[list[Curve]]:
