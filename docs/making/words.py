@@ -73,8 +73,11 @@ def _decided() -> Iterator[list[str]]:
     margin = slope.COUNTING_POWER
     yield ["O(N^p), O(1/ε^p)", "not worse", f"an exponent {margin:g} larger"]
     yield ["near linear", "equal", f"an exponent within {slope.NEAR:g} of −1"]
-    residual = f"a factor of {COUNTING_FACTOR:g} of the other law's residual"
-    yield ["exponential, polynomial, linear, sublinear", "better", residual]
+    yield [
+        "exponential, polynomial, linear, sublinear",
+        "better fit than the other law",
+        f"its residual is smaller by a factor of {COUNTING_FACTOR:g}",
+    ]
     yield ["in the end", "a mean over the end", f"the last {WINDOW:g} of the budget"]
     yield [
         "grows, falls, improves with Q, K or N",
