@@ -28,7 +28,7 @@ OUTCOMES = {
     "smaller than claimed": "the whole interval lies on the claimed side, but below the smallest "
     "effect that counts, or below the effect that the paper prints",
     "no difference": "the whole interval is closer to a tie than a factor of 1.05 or a difference "
-    "of 0.005, on either side; if the smallest effect of the claim is less, closer than that",
+    "of 0.005, on either side; a claim whose smallest effect is smaller has that as the limit",
     "contradicted": "the whole interval lies on the other side",
     "undecided": "the interval allows more than one of these outcomes; more seeds would decide",
     "not testable": "these runs cannot test the claim, and the evidence says why",
