@@ -280,7 +280,7 @@ def _folded(of: _Sources, name: str, title: str) -> Iterator[str]:
 def _origin(of: _Sources, name: str) -> str:
     """Where an experiment is declared, on which data, and where its numbers are published."""
     experiment = of.plan.experiments[name]
-    file = Path(experiment.where.partition(" ")[0]).absolute().relative_to(_ROOT)
+    file = Path(experiment.where.removesuffix(f" ({name})")).absolute().relative_to(_ROOT)
     where = f"Declared in {code(str(file))}, on {code(experiment.dataset)}"
     if (folder := of.published.folder(name)) is None:
         return f"{where}."

@@ -166,6 +166,7 @@ class Faults:
     def wait(self, what: str, ready: Callable[[], object], seconds: float = 240) -> None:
         start = time.monotonic()
         while True:
+            # Asked first: what it did last may be what is awaited.
             ended = self.submitter and self.submitter.poll() is not None
             if ready():
                 break

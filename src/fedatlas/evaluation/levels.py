@@ -73,8 +73,9 @@ def column(trace: Trace, name: str) -> np.ndarray:
 def cost_axis(trace: Trace, cost: str) -> np.ndarray:
     """Cost by record, (seeds, records), NaN after a divergence.
 
-    "bytes" are those of all directions. "exchanges" are communication rounds; asynchronous parties
-    have none, so their dominated updates count, each an exchange of a dominator with all others.
+    "bytes" are those of all directions. "exchanges" are communication rounds. Those of parties only
+    schedule records, so their dominated updates count: each is an exchange of a dominator with all
+    others.
     """
     latencies = link_latencies(cost)
     if latencies is not None:

@@ -145,7 +145,7 @@ class LeadTest(EffectTest):
             return "; ".join([*ends, gap, counts(effect) + rows])
 
         case = self.decided(results, traces, gaps, describe, self.measurement)
-        # A lead of runs that have learnt nothing in its place is none.
+        # Where runs have learnt nothing they have no lead.
         beside = [
             beside_constant(
                 self, results, case, list(zip(pair, each.losses, strict=True)), self.measurement
