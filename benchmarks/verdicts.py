@@ -1,4 +1,4 @@
-"""How often verdicts err: the table of docs/verdicts.md, simulated with the project's own judges.
+"""How often verdicts err: the tables of docs/rule.md, simulated with the project's own judges.
 
     python benchmarks/verdicts.py [--draws 10000] [--processes 2] [--only order]
     python benchmarks/verdicts.py --only stopping

@@ -31,6 +31,7 @@ from fedatlas.pages.repository import (
     with_table,
 )
 from fedatlas.plan.build import build_plan
+from fedatlas.schema.claims import Claim, ClaimTest
 from fedatlas.schema.experiment_files import read_experiments
 from fedatlas.schema.models import read_yaml, validated
 from fedatlas.schema.objectives import objective_classes
@@ -485,6 +486,18 @@ def test_the_table_of_partitions_has_every_assignment_and_its_examples_are_sound
                 dataset_of(said | told | {"name": name, "homepage": "https://a.org"}, name)
                 found += 1
     assert found == 10
+
+
+def test_the_page_of_claims_has_a_sound_example_of_every_kind():
+    """A block is a list of tests, or a mapping `claims`."""
+    text = (ROOT / "docs" / "adding" / "claims.md").read_text(encoding="utf-8")
+    shown = []
+    for example in map(yaml.safe_load, re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)):
+        tests = [one["test"] for one in example["claims"]] if "claims" in example else example
+        for test in tests:
+            claim = {"id": "a", "source": "Figure 1", "statement": "a", "test": test}
+            shown.append(validated(Claim, claim, "docs/adding/claims.md").test.kind)
+    assert set(shown) == set(ClaimTest.classes())
 
 
 def _part(text: str, table: object) -> str:

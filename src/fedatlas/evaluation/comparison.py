@@ -4,7 +4,7 @@ The typical seed is compared. Its interval is that of the exact sign test: from 
 the k-th largest paired difference it holds the median, however differences are distributed. Lost
 seeds are infinitely bad ones, so they count as ranks do and veto nothing. Six seeds are the fewest
 that make 95 %. Where seeds are added after verdicts were seen, tests are e-processes, whose errors
-hold whenever one stops; seven seeds are the fewest then. docs/verdicts.md shows how often the rule
+hold whenever one stops; seven seeds are the fewest then. docs/rule.md shows how often the rule
 errs.
 
 Differences are advantages: positive in favour of the claim.

@@ -27,8 +27,8 @@ OUTCOMES = {
     "that counts; it does not lie wholly below the effect that the paper prints",
     "smaller than claimed": "the whole interval lies on the claimed side, but below the smallest "
     "effect that counts, or below the effect that the paper prints",
-    "no difference": "the whole interval is closer to a tie than a factor of 1.05 or a difference "
-    "of 0.005, on either side; a claim whose smallest effect is smaller has that as the limit",
+    "no difference": "the whole interval lies close to a tie: within a factor of 1.05 or a "
+    "difference of 0.005, or within the smallest effect that counts if that is less",
     "contradicted": "the whole interval lies on the other side",
     "undecided": "the interval allows more than one of these outcomes; more seeds would decide",
     "not testable": "these runs cannot test the claim, and the evidence says why",
