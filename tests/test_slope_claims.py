@@ -262,6 +262,15 @@ def test_growth_with_the_clients_of_a_round():
         verdict(own | {"series": tuple("bac")}, **runs)
 
 
+def test_growth_with_local_steps():
+    runs = {
+        name: halving(200 * steps**-0.5 * SPREAD, hyper_parameters={"local_steps": steps})
+        for name, steps in zip("abc", (1, 2, 4), strict=True)
+    }
+    found = verdict(growth(-0.5, series=tuple("abc"), size="local_steps"), **runs)
+    assert found.outcome == "reproduced" and "1 local step 200, 2 local steps" in found.evidence
+
+
 def test_growth_needs_clients_that_rise():
     runs = series(0.5)
     with pytest.raises(FedatlasError, match="list runs by rising number of clients"):

@@ -64,31 +64,30 @@ def words() -> str:
 
 def _decided() -> Iterator[list[str]]:
     for relation, (direction, factor) in RELATIONS.items():
-        yield [_SAID[relation], direction, f"a factor of {factor:g} of levels and costs"]
+        yield [_SAID[relation], direction, f"a factor of {factor:g} of costs and errors"]
     yield [
         "better, higher, lower (accuracies, AUROCs, F1 scores)",
         RELATIONS["faster"][0],
         f"a difference of {COUNTING_DIFFERENCE:g}",
     ]
     margin = slope.COUNTING_POWER
-    yield ["O(N^p), O(1/ε^p)", "not worse", f"an exponent {margin:g} larger"]
-    yield ["near linear", "equal", f"an exponent within {slope.NEAR:g} of −1"]
-    yield [
-        "exponential, polynomial, linear, sublinear",
-        "better fit than the other law",
-        f"its residual is smaller by a factor of {COUNTING_FACTOR:g}",
-    ]
+    yield ["O(N^p), O(1/ε^p)", "an exponent of at most p", f"it may be larger by {margin:g}"]
+    yield ["near linear speed-up", "an exponent of −1", f"it may differ by {slope.NEAR:g}"]
+    residual = f"residuals smaller by a factor of {COUNTING_FACTOR:g}"
+    yield ["exponential, linear", "an exponential fits better than a power law", residual]
+    yield ["polynomial, sublinear", "a power law fits better than an exponential", residual]
     yield ["in the end", "a mean over the end", f"the last {WINDOW:g} of the budget"]
     yield [
         "grows, falls, improves with Q, K or N",
-        "better from each value to the next",
+        "a change in this direction from each value to the next",
         'as for "better"',
     ]
-    yield ["slightly", "better", "as without the word: how little is not judged"]
+    yield ["slightly", "better", 'as for "better"; whether it is little is not judged']
     most = "more than half of all cases"
-    yield ["in most of the cases, typically, usually", "about most cases", most]
-    yield ["can", "about any case", "the best case"]
-    yield ["in all cases, always; where nothing is said", "about all cases", "the worst case"]
+    yield ["in most of the cases, typically, usually", "a claim about most cases", most]
+    yield ["can", "a claim about at least one case", "the best case decides"]
+    every = "in all cases, always; where nothing is said"
+    yield [every, "a claim about all cases", "the worst case decides"]
     yield [
         "converges, has been trained",
         "better than a constant predictor",

@@ -23,19 +23,19 @@ from fedatlas.schema.models import KindModel, Model
 
 #: What a verdict says, and what that means; the only place that explains it.
 OUTCOMES = {
-    "reproduced": "the whole interval shows the claimed effect, and at least the smallest effect "
-    "that counts; it does not lie wholly below the effect that the paper prints",
-    "smaller than claimed": "the whole interval lies on the claimed side, but below the smallest "
+    "reproduced": "the whole interval is on the claimed side, by the smallest effect that counts or "
+    "more; if the paper prints an effect, the interval is not wholly below it",
+    "smaller than claimed": "the whole interval is on the claimed side, but below the smallest "
     "effect that counts, or below the effect that the paper prints",
-    "no difference": "the whole interval lies close to a tie: within a factor of 1.05 or a "
-    "difference of 0.005, or within the smallest effect that counts if that is less",
-    "contradicted": "the whole interval lies on the other side",
+    "no difference": "the interval is not wholly on the claimed side, and is close to a tie: within "
+    "a factor of 1.05 or a difference of 0.005, or within the smallest effect that counts if the "
+    "claim declares a smaller one",
+    "contradicted": "the whole interval is on the other side, and not so close to a tie",
     "undecided": "the interval allows more than one of these outcomes; more seeds would decide",
     "not testable": "these runs cannot test the claim, and the evidence says why",
-    "not covered": "the runs do not meet the conditions of the theorem that the claim is about, so "
-    "they cannot test it",
-    "compatible": "the published number lies within the prediction interval",
-    "incompatible": "the published number lies outside the prediction interval",
+    "not covered": "the runs do not meet the conditions of the theorem that the claim is about",
+    "compatible": "the printed number lies within the prediction interval",
+    "incompatible": "the printed number lies outside the prediction interval",
 }
 Outcome = Literal[
     "reproduced",

@@ -64,13 +64,16 @@ NEAR = 0.2
 #: share of an exponent. Our choice.
 COUNTING_POWER = 0.1
 
-_ALONG: dict[Size, str] = {
-    "rounds": "rounds of a run",
-    "local_steps": "local steps of a round",
-    "silos": "silos",
-    "clients": "clients of each silo",
+#: One of each size, and what grows along a series in a figure.
+_SIZES: dict[Size, tuple[str, str]] = {
+    "rounds": ("round", "rounds of a run"),
+    "local_steps": ("local step", "local steps of a round"),
+    "silos": ("silo", "silos"),
+    "clients": ("client", "clients of each silo"),
+    "sampled": ("sampled", "sampled clients of a round"),
+    "parties": ("party", "parties"),
+    "horizon": ("iteration", "iterations of a run"),
 }
-_ONE = {"clients": "client", "sampled": "sampled", "parties": "party"}
 
 
 class SlopeTest(EffectTest):
@@ -269,7 +272,7 @@ class SlopeTest(EffectTest):
                 along, of = str(self.size), self._subject(target)
                 logarithms = np.stack([one.cost for one in self._crossings(traces, target)])
             else:
-                along, of = _ALONG[self.size], MEASUREMENTS[self.measurement].long_name
+                along, of = _SIZES[self.size][1], MEASUREMENTS[self.measurement].long_name
                 of = f"mean square of the {of}" if self.averaged else of
                 logarithms = self._errors(traces)
             expected = None if self.compare_with else self.power
@@ -291,7 +294,8 @@ class SlopeTest(EffectTest):
             require_beyond_constant(results, traces, self.measurement, target)
         sizes, *_ = (sizes_of(traces, self.size) for traces in groups)
         found = [self._crossings(traces, target) for traces in groups]
-        names = [f"{count} {_ONE[self.size] if count == 1 else self.size}" for count in sizes]
+        one, many = _SIZES[self.size][0], self.size.replace("_", " ")
+        names = [f"{count} {one if count == 1 else many}" for count in sizes]
         told = ", against ".join(_listed(names, [one.cost for one in each]) for each in found)
         traces = [trace for of_group in groups for trace in of_group]
         reached = [(trace.attrs["run"], trace, target) for trace in traces]
