@@ -28,8 +28,8 @@ OUTCOMES = {
     "smaller than claimed": "the whole interval is on the claimed side, but below the smallest "
     "effect that counts, or below the effect that the paper prints",
     "no difference": "the interval is not wholly on the claimed side, and is close to a tie: "
-    "within a factor of 1.05 or a difference of 0.005, or within the smallest effect that counts if "
-    "the claim declares a smaller one",
+    "within a factor of 1.05 or a difference of 0.005, or within the smallest effect that counts "
+    "if the claim declares a smaller one",
     "contradicted": "the whole interval is on the other side, and not so close to a tie",
     "undecided": "the interval allows more than one of these outcomes; more seeds would decide",
     "not testable": "these runs cannot test the claim, and the evidence says why",
