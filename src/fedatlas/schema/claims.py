@@ -23,14 +23,15 @@ from fedatlas.schema.models import KindModel, Model
 
 #: What a verdict says, and what that means; the only place that explains it.
 OUTCOMES = {
-    "reproduced": "the whole interval is on the claimed side, by the smallest effect that counts "
-    "or more; if the paper prints an effect, the interval is not wholly below it",
-    "smaller than claimed": "the whole interval is on the claimed side, but below the smallest "
-    "effect that counts, or below the effect that the paper prints",
-    "no difference": "the interval is not wholly on the claimed side, and is close to a tie: "
-    "within a factor of 1.05 or a difference of 0.005, or within the smallest effect that counts "
-    "if the claim declares a smaller one",
-    "contradicted": "the whole interval is on the other side, and not so close to a tie",
+    "reproduced": "every effect in the interval is on the claimed side and at least the smallest "
+    "that counts; if the paper prints an effect, some are at least as large",
+    "smaller than claimed": "every effect in the interval is on the claimed side, but smaller than "
+    "the smallest that counts, or than the one that the paper prints",
+    "no difference": "the interval is not wholly on the claimed side, and every effect in it is "
+    "close to a tie: within a factor of 1.05 or a difference of 0.005 (or within the smallest "
+    "effect that counts, if that is less)",
+    "contradicted": "every effect in the interval is on the other side, and some are not close to "
+    "a tie",
     "undecided": "the interval allows more than one of these outcomes; more seeds would decide",
     "not testable": "these runs cannot test the claim, and the evidence says why",
     "not covered": "the runs do not meet the conditions of the theorem that the claim is about",
