@@ -6,6 +6,8 @@ hundredth apart; benchopt and IOHprofiler log functions of their own.
 
 import json
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -85,6 +87,55 @@ def test_bytes_that_mean_nothing_are_refused_by_name(tmp_path, kind, name):
         fedatlas.import_runs(tmp_path)
 
 
+def test_a_database_of_mlflow_has_active_runs_with_their_nan(tmp_path):
+    """Its columns, as MLflow 3 makes them: a value of 0 beside is_nan, the largest for infinity."""
+    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as database:
+        database.executescript(
+            "CREATE TABLE runs (run_uuid, name, lifecycle_stage);"
+            "CREATE TABLE params (key, value, run_uuid);"
+            "CREATE TABLE metrics (key, value, timestamp, run_uuid, step, is_nan)"
+        )
+        for seed, stage in enumerate(("active", "active", "deleted")):
+            run = f"run{seed}"
+            database.execute("INSERT INTO runs VALUES (?, ?, ?)", [run, f"mine-{seed}", stage])
+            database.execute("INSERT INTO params VALUES ('lr', '0.1', ?)", [run])
+            for step, value in enumerate((0.5, 0.25, 0.125)):
+                lost = seed == 1 and step == 2
+                row = ["loss", 0.0 if lost else value, step, run, step, lost]
+                database.execute("INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?)", row)
+        database.commit()
+    atlas = fedatlas.import_runs(tmp_path / "mlflow.db", metrics={"suboptimality": "loss"})
+    trace = atlas.sel("mlflow", "mine")
+    assert [*trace["status"]] == ["ok", "diverged"]
+    expected = [[0.5, 0.25, 0.125], [0.5, 0.25, np.nan]]
+    assert np.array_equal(trace["suboptimality"], expected, equal_nan=True)
+    assert "not read: lr" in atlas.attributes("ours/mlflow")["notes"]
+
+
+def test_several_files_are_an_experiment_of_their_common_name(tmp_path):
+    files = [tmp_path / f"FlowerAvg-{seed}.csv" for seed in (0, 1)]
+    for file in files:
+        file.write_text("round,test_acc\n0,0.1\n1,0.2\n", encoding="utf-8")
+    assert fedatlas.import_runs(files).places() == ["ours/FlowerAvg/FlowerAvg/only"]
+    with pytest.raises(FedatlasError, match=r"rounds.csv.gz: is packed: unpack it first"):
+        (tmp_path / "rounds.csv.gz").touch()
+        fedatlas.import_runs(tmp_path / "rounds.csv.gz")
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"method;round;acc\nmine;0;0,5\n", r"Semicolons part nothing: save the file with commas"),
+        (b"# my log\nround,test_acc\n0,0.5\n", "Remove the lines before the one with names"),
+        ("round,test_acc\n0,0.5\n".encode("utf-16"), "save it as UTF-8"),
+    ],
+)
+def test_files_that_are_no_csv_say_what_to_do(tmp_path, content, told):
+    (tmp_path / "log.csv").write_bytes(content)
+    with pytest.raises(FedatlasError, match=told):
+        fedatlas.import_runs(tmp_path / "log.csv")
+
+
 def test_formats_are_not_mixed_and_may_be_named(tmp_path):
     with pytest.raises(FedatlasError, match="have the formats flower and tensorboard: name one"):
         fedatlas.import_runs([LOGS / "flower", LOGS / "tensorboard"])
@@ -98,3 +149,10 @@ def test_formats_are_not_mixed_and_may_be_named(tmp_path):
     assert fedatlas.import_runs(tmp_path / "a.txt", **named).names("ours/x") == ["a"]
     named = {"format": "flower", "metrics": {"objective": "server/loss"}}
     assert fedatlas.import_runs(tmp_path, experiment="x", **named).names("ours/x") == ["b"]
+    shutil.copytree(LOGS / "tensorboard", tmp_path / "both" / "tb")
+    (tmp_path / "both" / "a.csv").write_text("round,objective\n0,1\n1,0\n", encoding="utf-8")
+    atlas = fedatlas.import_runs(tmp_path / "both", costs={"bytes": "test/bytes"})
+    assert "not read: files of CSV; --format" in atlas.attributes("ours/both")["notes"]
+    shutil.copytree(LOGS / "wandb", tmp_path / "both" / "wb")
+    with pytest.raises(FedatlasError, match="both: has the formats tensorboard and wandb: name"):
+        fedatlas.import_runs(tmp_path / "both")

@@ -44,7 +44,7 @@ def spent(atlas, target: float, cost: str = "round", **options) -> np.ndarray:
 @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet"])
 def test_obvious_columns_are_taken_and_told(tmp_path, ending):
     file = tmp_path / f"log.{ending}"
-    rows = curves(bytes_up=lambda rows: 100 * rows["round"], lr=3)
+    rows = curves(bytes=lambda rows: 100 * rows["round"], lr=3)
     if ending == "parquet":
         rows.to_parquet(file)
     else:
@@ -53,8 +53,35 @@ def test_obvious_columns_are_taken_and_told(tmp_path, ending):
     assert np.allclose(spent(atlas, 0.25), [[15, 14], [5, 4]], atol=0.3)
     assert np.allclose(spent(atlas, 0.25, "bytes"), 100 * spent(atlas, 0.25))
     notes = atlas.attributes("ours/log")["notes"].split("; ")
-    told = "run: method, seed: seed, round: round, bytes_up: bytes_up, test_accuracy: test/acc"
+    told = "run: method, seed: seed, round: round, bytes: bytes, test_accuracy: test/acc"
     assert notes == [told, "not read: lr"]
+
+
+def test_bytes_are_those_of_the_directions_that_a_log_counts():
+    """One direction is not all; a total is no direction, and not added to its parts."""
+    each = {"bytes_up": 100.0 * np.tile(ROUNDS, 4), "bytes_down": 50.0 * np.tile(ROUNDS, 4)}
+    up = fedatlas.import_runs(curves(bytes_up=each["bytes_up"]))
+    assert np.isnan(spent(up, 0.25, "bytes")).all()
+    notes = up.attributes("ours/mine")["notes"]
+    assert "bytes of all directions are not known, only bytes_up" in notes
+    total = fedatlas.import_runs(curves(total=150.0 * np.tile(ROUNDS, 4)), costs={"bytes": "total"})
+    assert np.isnan(spent(total, 0.25, "bytes_up")).all()
+    both = fedatlas.import_runs(curves(**each, bytes=150.0 * np.tile(ROUNDS, 4)))
+    for atlas in (total, both):
+        assert np.allclose(spent(atlas, 0.25, "bytes"), 150 * spent(atlas, 0.25))
+
+
+def test_names_of_runs_may_have_slashes():
+    atlas = fedatlas.import_runs(
+        curves(method=["lr/1"] * 8 + ["lr/2"] * 8), titles={"lr/1": "small", "lr-2": "large"}
+    )
+    assert [*atlas.runs()["run"]] == ["lr-1", "lr-2"]
+    assert [*atlas.runs()["title"]] == ["small (foreign)", "large (foreign)"]
+
+
+def test_a_log_may_have_a_step_beside_its_round():
+    trace = fedatlas.import_runs(curves(step=np.tile([0, 1, 2, 3], 4)), round="step")
+    assert [*trace.sel("mine", "other")["round"]] == [0, 1, 2, 3]
 
 
 def test_columns_may_be_computed_with():
@@ -85,7 +112,7 @@ def test_names_of_files_tell_runs_and_seeds(tmp_path):
     assert atlas.names(f"ours/{tmp_path.name}") == ["mine", "other"]
     assert np.array_equal(spent(atlas, 0.25), expected)
     atlas = fedatlas.import_runs(tmp_path, titles={"mine-lr0.1": "Ours"})
-    assert [*atlas.runs()["title"]] == ["Ours (foreign)", "other-lr0.1 (foreign)"]
+    assert [*atlas.runs()["title"]] == ["Ours (foreign)", "other/lr0.1 (foreign)"]
     assert np.array_equal(spent(atlas, 0.25), expected)
 
 
@@ -97,8 +124,8 @@ def test_what_is_measured_now_and_then_is_kept_and_a_lost_seed_is_marked():
     assert [*other["status"]] == ["ok", "diverged"]
     assert np.array_equal(other["objective"], [[1, 3, 3], [1, 2, np.nan]], equal_nan=True)
     notes = atlas.attributes("ours/mine")["notes"]
-    assert "run 'mine': 4 of 8 rows left out, which lack one of" in notes
-    assert "run 'other', seed 1 diverged: no numbers after row 2" in notes
+    assert "run 'mine': 4 of 8 rows left out, without a finite number of objective" in notes
+    assert "run 'other', seed 1 diverged: no numbers after row 14, round 10" in notes
 
 
 @pytest.mark.parametrize(
@@ -114,10 +141,20 @@ def test_what_is_measured_now_and_then_is_kept_and_a_lost_seed_is_marked():
         ({}, {"metrics": {"objective": "los"}}, "objective: there is no column 'los'; columns are"),
         ({}, {"seed": "sed"}, "seed: there is no column 'sed'; similar: seed"),
         ({"seed": 0.5}, {}, "seed: column 'seed', row 1: '0.5', but whole numbers are expected"),
-        ({"seed": 0}, {}, r"run 'mine', seed 0 has round 0 in row 1 and row 5: say"),
+        ({"seed": 0}, {}, r"run 'mine', seed 0 has round 0 in row 1 and row 5: remove one .*say"),
+        ({"seed": np.nan}, {}, "seed: column 'seed', row 1: is empty, but whole numbers"),
+        ({"method": None}, {}, "run: column 'method', row 1: is empty, but the name of a run"),
+        ({"test_accuracy": 0.5}, {}, "columns 'test/acc' and 'test_accuracy' may both be test_acc"),
+        ({"up": 1.0}, {"costs": {"bytes_up": "up / 0"}}, "bytes_up: 'up / 0' divides by 0"),
+        ({}, {"costs": {"bytes": "a", "bytes_up": "b"}}, "'bytes' are all of them: remove it"),
+        ({"method": ["a/b"] * 8 + ["a-b"] * 8}, {}, "runs 'a/b' and 'a-b' would both be 'a-b'"),
         ({"test/acc": "good"}, {}, "test_accuracy: column 'test/acc', row 1: 'good', but numbers"),
         ({"test/acc": 55.0}, {}, "seed 0: test_accuracy is 55, but lies between 0 and 1: write"),
-        ({"bytes": range(16, 0, -1)}, {}, r"bytes falls to 15 at round 10, .* write sum\(bytes"),
+        (
+            {"bytes": range(16, 0, -1)},
+            {},
+            r"bytes falls to 15 at round 10 \(row 2\), .* write sum\(bytes",
+        ),
         ({"up": 3e4}, {"costs": {"bytes_up": "up"}}, r"bytes_up is 30000 in .* write sum\(up\)"),
         (
             {"loss": [*np.linspace(1, 0.5, 4)] * 4},
@@ -296,6 +333,16 @@ def test_exported_runs_come_back_as_they_were(tmp_path):
         for name in {*one.variables} & {*other.variables} - {"record"}:
             assert one[name].variable.equals(other[name].variable)
         assert {*one.data_vars} == {*other.data_vars}
+
+
+def test_a_seed_with_fewer_records_comes_back_with_these(tmp_path):
+    rows = curves().drop(index=[14, 15])
+    atlas = fedatlas.import_runs(rows)
+    export_table(atlas, atlas.places(), tmp_path / "table.csv", {})
+    table = pd.read_csv(tmp_path / "table.csv")
+    assert table.groupby(["run", "seed"]).size().tolist() == [4, 4, 4, 2]
+    back = fedatlas.import_runs(table[["run", "seed", "round", "test_accuracy"]])
+    assert np.array_equal(spent(back, 0.25), spent(atlas, 0.25))
 
 
 def test_a_data_set_of_xarray_is_taken(tmp_path):

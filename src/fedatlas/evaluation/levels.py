@@ -18,6 +18,7 @@ import numpy as np
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.network_model import NetworkModel
 from fedatlas.schema.quantities import (
+    ALL_BYTES,
     BYTES,
     COSTS,
     LARGER_IS_BETTER,
@@ -91,8 +92,8 @@ def cost_axis(trace: Trace, cost: str) -> np.ndarray:
     if network is not None:
         return network_time(trace, network)
     if cost == "bytes":
-        counted = [name for name in BYTES if name in trace] or ["bytes"]
-        return np.sum([column(trace, name) for name in counted], axis=0)
+        parts = [name for name in BYTES if name in trace and "bytes" not in trace]
+        return np.sum([column(trace, name) for name in parts or ["bytes"]], axis=0)
     if cost == "exchanges":
         return column(trace, "iteration" if "update_epoch" in trace else "round")
     return column(trace, cost)
@@ -105,7 +106,8 @@ def is_counted(trace: Trace, cost: str) -> bool:
     if declared_network(cost) is not None:
         return has_own_clock(trace) or "sequential_messages" in trace
     if cost == "bytes":
-        return any(part in trace for part in BYTES)
+        # A log may count one direction only, of which there are no bytes of all directions.
+        return any(all(name in trace for name in names) for names in ALL_BYTES)
     return cost == "exchanges" or cost in trace
 
 

@@ -8,10 +8,16 @@ from pydantic import Field, ValidationInfo, field_validator
 from fedatlas.errors import similar
 from fedatlas.schema.declared import Counted, Table
 from fedatlas.schema.models import Model
-from fedatlas.schema.quantities import COSTS, MEASUREMENTS, SUMMED_COSTS
+from fedatlas.schema.quantities import BYTES, COSTS, MEASUREMENTS, SUMMED_COSTS
 
-#: Costs that records of other programs may state.
-FOREIGN_COSTS: Table[Counted] = Table(lambda: {**COSTS, "bytes": SUMMED_COSTS["bytes"]})
+#: Costs that records of other programs may state, beside the round that each is of.
+FOREIGN_COSTS: Table[Counted] = Table(
+    lambda: {
+        name: cost
+        for name, cost in {**COSTS, "bytes": SUMMED_COSTS["bytes"]}.items()
+        if name != "round"
+    }
+)
 # {run}, and perhaps {seed}, once each.
 _PATTERN = r"^([^{}]*\{run\}[^{}]*(\{seed\}[^{}]*)?|[^{}]*\{seed\}[^{}]*\{run\}[^{}]*)?$"
 
@@ -55,4 +61,6 @@ class CurvesMapping(Model):
             if name not in known:
                 told = similar(name, known) or f"; there are {', '.join(known)}"
                 raise ValueError(f"'{name}' is none of fedatlas or of a project{told}")
+        if "bytes" in columns and (parts := [name for name in BYTES if name in columns]):
+            raise ValueError(f"'bytes' are all of them: remove it, or {' and '.join(parts)}")
         return columns

@@ -223,6 +223,8 @@ DeclaredName = Annotated[str, AfterValidator(_has_file)]
 
 #: Bytes of all kinds are one axis; "exchanges" are rounds, or updates of parties that never wait.
 BYTES = ("bytes_up", "bytes_down", "bytes_sent")
+#: What a trace counts if it knows the bytes of all directions: one of these.
+ALL_BYTES = (("bytes",), ("bytes_up", "bytes_down"), ("bytes_sent",))
 #: Axes that a trace does not hold but its counts add up to.
 SUMMED_COSTS = {
     "exchanges": Counted(

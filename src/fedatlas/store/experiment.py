@@ -21,7 +21,7 @@ from pydantic import Field, Json, PositiveInt
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json
 from fedatlas.schema.models import Model, validated
-from fedatlas.schema.quantities import COSTS
+from fedatlas.schema.quantities import AXES
 from fedatlas.schema.runs import flat
 from fedatlas.store.netcdf import readable
 from fedatlas.store.packed import PACKED, open_file, read_file, write_file
@@ -105,7 +105,7 @@ def join_traces(heading: ExperimentHeading, points: Sequence[StoredPoint]) -> xr
                     found = trace[name].transpose("seed", "record").to_numpy()
                     cube[own, : found.shape[1]] = found
             joined[name] = (_CUBE, values, about(described.long_name, described.units))
-    return joined.set_coords([name for name in COSTS if name in joined])
+    return joined.set_coords([name for name in AXES if name in joined])
 
 
 def _seeds(trace: xr.Dataset) -> list[int]:

@@ -2,7 +2,7 @@
 
 import operator
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,6 +16,7 @@ from fedatlas.files import canonical_json
 from fedatlas.schema.foreign import FOREIGN_COSTS, CurvesMapping
 from fedatlas.schema.models import validated
 from fedatlas.schema.quantities import (
+    ALL_BYTES,
     BYTES,
     LARGER_IS_BETTER,
     LEVELS,
@@ -95,7 +96,8 @@ def import_runs(
     rows, has_seeds = _rows(log, named)
     told = [*_taken(log, named)]
     runs = {str(run): _trace(log, named, own, told) for run, own in rows.groupby("run", sort=False)}
-    if unknown := sorted(named.titles.keys() - runs.keys()):
+    keys = _keys(log, runs)
+    if unknown := sorted(named.titles.keys() - runs.keys() - {*keys.values()}):
         known = similar(unknown[0], runs) or f"; there are {', '.join(runs)}"
         raise log.error(f"titles: no run is named '{unknown[0]}'{known}")
     experiment = named.experiment or log.name
@@ -108,14 +110,20 @@ def import_runs(
         paper=_PAPER, experiment=experiment, title=named.title or experiment, source=origin,
         notes="; ".join(told), dataset="",
     )  # fmt: skip
+    titles = {run: named.titles.get(run) or named.titles.get(keys[run], run) for run in runs}
     points = [
-        StoredPoint(trace.assign_attrs(run=run, **about), named.titles.get(run, run), True)
+        StoredPoint(trace.assign_attrs(run=keys[run], **about), titles[run], True)
         for run, trace in runs.items()
     ]
     kept = TemporaryDirectory(prefix="fedatlas-") if folder is None else None
     file = Path(kept.name if kept else str(folder)) / "experiments" / experiment / TRACES
     _require_replaceable(file)
-    file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FedatlasError(
+            f"{file.parent}: cannot be made ({error.strerror}): name another results folder"
+        ) from None
     write_experiment(join_traces(heading, points), file)
     atlas = open_atlas(file)
     atlas.kept = kept
@@ -127,6 +135,17 @@ def _require_replaceable(file: Path) -> None:
     points = Experiment(file).points.values() if file.exists() else ()
     if any("foreign" not in point.attributes for own in points for point in own.values()):
         raise FedatlasError(f"{file}: holds runs that fedatlas trained: name another folder")
+
+
+def _keys(log: Log, runs: Iterable[str]) -> dict[str, str]:
+    """Names of runs, and their keys, which are parts of paths; FedatlasError if two are one."""
+    keys: dict[str, str] = {}
+    for run in runs:
+        key = run.replace("/", "-").lstrip(".")
+        if other := next((one for one, own in keys.items() if own == key), None):
+            raise log.error(f"runs '{other}' and '{run}' would both be '{key}': rename one")
+        keys[run] = key
+    return keys
 
 
 def _plain(column: str) -> str:
@@ -149,12 +168,16 @@ def _in_full(log: Log, given: CurvesMapping) -> CurvesMapping:
     if found["round"] is None:
         raise log.error(
             "no column has the name of the round: name one in a mapping, 'round: COLUMN'; "
-            f"{columns}"
+            f"{columns}{_hint(log.columns[0])}"
         )
     rest = {name: column for name, column in plain.items() if column not in found.values()}
-    costs = given.costs or {one: column for one, column in rest.items() if one in FOREIGN_COSTS}
-    short = {_SHORT.get(one, one.removeprefix("objective_")): rest[one] for one in rest}
-    metrics = given.metrics or {one: short[one] for one in short if one in MEASUREMENTS}
+    both = "bytes" in rest and any(name in rest for name in BYTES)  # bytes are their sum
+    costs = given.costs or {
+        one: column
+        for one, column in rest.items()
+        if one in FOREIGN_COSTS and not (both and one == "bytes")
+    }
+    metrics = given.metrics or _obvious_metrics(log, rest)
     if not metrics:
         loss = next((column for name, column in rest.items() if "loss" in name), None)
         hint = (
@@ -168,6 +191,27 @@ def _in_full(log: Log, given: CurvesMapping) -> CurvesMapping:
     return given.model_copy(update={**found, "costs": costs, "metrics": metrics})
 
 
+def _hint(first: str) -> str:
+    """Why a CSV file may have been read as columns that it does not have, by its first one."""
+    if ";" in first:
+        return ". Semicolons part nothing: save the file with commas, and points in numbers"
+    return ". Remove the lines before the one with names" if first.startswith("#") else ""
+
+
+def _obvious_metrics(log: Log, rest: Mapping[str, str]) -> dict[str, str]:
+    """Measurement → column, by names; FedatlasError where two columns have the name of one."""
+    metrics: dict[str, str] = {}
+    for name, column in rest.items():
+        short = _SHORT.get(name, name.removeprefix("objective_"))
+        if short in metrics:
+            raise log.error(
+                f"columns '{metrics[short]}' and '{column}' may both be {short}: name one in a "
+                f"mapping, 'metrics: {{{short}: {column}}}', or call both the same in the log"
+            )
+        metrics |= {short: column} if short in MEASUREMENTS else {}
+    return metrics
+
+
 def _taken(log: Log, named: CurvesMapping) -> Iterator[str]:
     """Which columns were taken for what, and which were not."""
     own = {"run": named.run, "seed": named.seed, "round": named.round}
@@ -176,8 +220,11 @@ def _taken(log: Log, named: CurvesMapping) -> Iterator[str]:
     used = {_parts(log, column)[0] for column in taken.values() if column}
     if left := [column for column in log.columns if column not in used]:
         yield f"not read: {', '.join(left)}"
-    if "bytes" in named.costs:
-        yield f"{BYTES[0]} holds bytes up and down together"
+    counted = [name for name in BYTES if name in named.costs]
+    if counted and not any({*names} <= named.costs.keys() for names in ALL_BYTES):
+        yield f"bytes of all directions are not known, only {counted[0]}"
+    if log.beside:
+        yield f"not read: files of {log.beside}; --format chooses"
 
 
 def _parts(log: Log, formula: str) -> tuple[str, Mapping[str, str | None]]:
@@ -209,17 +256,25 @@ def _numbers(log: Log, formula: str, key: str, groups: Sequence[pd.Series] = ())
     if parts.get("sum"):
         found = found.groupby([*groups]).cumsum()
     if sign := parts.get("sign"):
-        found = _SIGNS[sign](found, float(str(parts["number"])))
+        number = float(str(parts["number"]))
+        if sign == "/" and number == 0:
+            raise log.error(f"{key}: '{formula}' divides by 0")
+        found = _SIGNS[sign](found, number)
     return found
 
 
 def _runs_and_seeds(log: Log, named: CurvesMapping) -> tuple[pd.Series, pd.Series, bool]:
     """Which run and seed each row is of, and whether anything tells seeds."""
-    run = _column(log, named.run, "run").astype(str) if named.run else log.frame[NAME]
+    run = _column(log, named.run, "run") if named.run else log.frame[NAME]
+    if len(empty := run[run.isna()]):
+        at = f"run: column '{named.run}', {log.at(empty.index[0])}"
+        raise log.error(f"{at}: is empty, but the name of a run is expected")
+    run = run.astype(str)
     seed = _numbers(log, named.seed, "seed") if named.seed else pd.Series(0.0, run.index)
     if len(wrong := seed[seed != np.floor(seed)]):
         at = f"seed: column '{named.seed}', {log.at(wrong.index[0])}"
-        raise log.error(f"{at}: '{wrong.iloc[0]:g}', but whole numbers are expected")
+        told = "is empty" if np.isnan(wrong.iloc[0]) else f"'{wrong.iloc[0]:g}'"
+        raise log.error(f"{at}: {told}, but whole numbers are expected")
     found = {}
     if named.names or not (named.run or named.seed):
         pattern = re.escape(named.names).replace(r"\{run\}", "(?P<run>.+)")
@@ -233,7 +288,7 @@ def _runs_and_seeds(log: Log, named: CurvesMapping) -> tuple[pd.Series, pd.Serie
     if by_name:
         seed = run.map(lambda name: int(found.get(name, {}).get("seed", 0)))
     run = run.map(lambda name: found.get(name, {"run": name})["run"])
-    return run.str.replace("/", "-").str.lstrip("."), seed.astype(int), by_name or bool(named.seed)
+    return run, seed.astype(int), by_name or bool(named.seed)
 
 
 def _rows(log: Log, named: CurvesMapping) -> tuple[pd.DataFrame, bool]:
@@ -248,8 +303,9 @@ def _rows(log: Log, named: CurvesMapping) -> tuple[pd.DataFrame, bool]:
         one = twice.iloc[0]
         raise log.error(
             f"run '{one['run']}', seed {one['seed']} has round {one['round']:g} in "
-            f"{' and '.join(map(log.at, twice.index[:2]))}: say in a mapping what tells them "
-            "apart: 'seed: COLUMN', 'run: COLUMN' or 'names: PATTERN'"
+            f"{' and '.join(map(log.at, twice.index[:2]))}: remove one if a row is there twice, or "
+            "say in a mapping what tells them apart: 'seed: COLUMN', 'run: COLUMN' or 'names: "
+            "PATTERN'"
         )
     ordered = log._replace(frame=log.frame.loc[rows.index])
     for name, formula in {**named.costs, **named.metrics}.items():
@@ -264,7 +320,7 @@ def _trace(log: Log, named: CurvesMapping, rows: pd.DataFrame, told: list[str]) 
     metrics = [name for name in named.metrics if np.isfinite(rows[name]).any()]
     if not metrics:
         raise log.error(f"run '{run}' has no value of {', '.join(named.metrics)}")
-    values, status, gaps = {}, [], 0
+    values, status, gaps = {}, [], []
     for seed, own in rows.groupby("seed"):
         kept, ends = _records(own[costs], own[metrics])
         lost = bool(ends or own["lost"].any())
@@ -279,11 +335,14 @@ def _trace(log: Log, named: CurvesMapping, rows: pd.DataFrame, told: list[str]) 
         ]
         values[int(str(seed))] = found.to_numpy(float)
         status.append("diverged" if lost else "ok")
-        gaps += 0 if lost else len(own) - len(found)
-        told += [f"run '{run}', seed {seed} diverged: no numbers after row {len(found)}"] * lost
-    if gaps:
-        lacking = f"which lack one of {', '.join(metrics)}"
-        told.append(f"run '{run}': {gaps} of {len(rows)} rows left out, {lacking}")
+        gaps += [] if lost else [own.drop(found.index)]
+        if lost:
+            last = f"{log.at(found.index[-1])}, round {found['round'].iloc[-1]:g}"
+            told.append(f"run '{run}', seed {seed} diverged: no numbers after {last}")
+    if gaps and len(left := pd.concat(gaps)):
+        without = [one for one in [*costs, *metrics] if not np.isfinite(left[one]).all()]
+        lacking = f"without a finite number of {' or '.join(without)}"
+        told.append(f"run '{run}': {len(left)} of {len(rows)} rows left out, {lacking}")
     # A diverged seed ends with NaN, others repeat their last record.
     longest = max(len(own) + (of != "ok") for own, of in zip(values.values(), status, strict=True))
     if longest < 2:
@@ -293,8 +352,6 @@ def _trace(log: Log, named: CurvesMapping, rows: pd.DataFrame, told: list[str]) 
         whole[: len(each)] = each
         whole[len(each) :] = each[-1] if of == "ok" else np.nan
     variables = {name: cube[:, :, place] for place, name in enumerate([*costs, *metrics])}
-    if "bytes" in variables:
-        variables[BYTES[0]] = variables.pop("bytes")
     stated: dict[str, Any] = {"hyper_parameters": {}, "network": None, "dataset": ""}
     about = {"algorithm": run, "specification": canonical_json(stated | {"seeds": [*values]})}
     return build_trace(variables, status, [*values], about)
@@ -332,8 +389,9 @@ def _check_values(
     for name in costs:
         if len(fallen := rows[rows[name].diff() < 0]):
             raise FedatlasError(
-                f"{name} falls to {fallen[name].iloc[0]:g} at round {fallen['round'].iloc[0]:g}, "
-                f"{_SPENT}: write sum({named.costs[name]}) where rows hold what each adds"
+                f"{name} falls to {fallen[name].iloc[0]:g} at round {fallen['round'].iloc[0]:g} "
+                f"({log.at(fallen.index[0])}), {_SPENT}: mend the round or the cost of this row, "
+                f"or write sum({named.costs[name]}) if rows hold what each adds"
             )
         if _stays(rows[name]):
             raise FedatlasError(

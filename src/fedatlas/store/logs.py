@@ -5,8 +5,11 @@ Nothing in them is executed or unpickled.
 
 import json
 import re
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from io import StringIO
+from math import inf, nan
 from pathlib import Path
 from struct import unpack, unpack_from
 from typing import Any, NamedTuple
@@ -19,16 +22,22 @@ from fedatlas.schema.models import read_json, read_yaml
 
 #: Column with the name of the file, folder or run that a row is of.
 NAME = "(name)"
+# MLflow's databases have it in place of infinity.
+_LARGEST = 1.7976931348623157e308
 _PANDAS, _XARRAY = "pandas", "xarray"
 
 
 class Log(NamedTuple):
-    """where: the source, as errors name it. kind: its format. name: of the source."""
+    """where: the source, as errors name it. kind: its format. name: of the source.
+
+    beside: other formats of which there are files that were not read.
+    """
 
     where: str
     kind: str
     name: str
     frame: pd.DataFrame
+    beside: str = ""
 
     @property
     def columns(self) -> list[str]:
@@ -194,12 +203,36 @@ def _read_mlflow(file: Path) -> pd.DataFrame:
     return frame.assign(**{**given, NAME: str(declared.get("run_name"))})
 
 
+def _read_mlflow_database(file: Path) -> pd.DataFrame:
+    """The runs of a SQLite database that are not deleted; NaN has a column of its own there."""
+    with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as database:
+        database.execute("PRAGMA trusted_schema = OFF")
+        active = "SELECT run_uuid, name FROM runs WHERE lifecycle_stage = 'active'"
+        frames = []
+        for run, name in database.execute(active).fetchall():
+            asked = (
+                "SELECT key, step, value, is_nan FROM metrics WHERE run_uuid = ? ORDER BY timestamp"
+            )
+            numbers = database.execute(asked, [run]).fetchall()
+            frame = _by_step(
+                (key, step, nan if is_nan else inf if abs(value) >= _LARGEST else value)
+                for key, step, value, is_nan in numbers
+            )
+            given = database.execute("SELECT key, value FROM params WHERE run_uuid = ?", [run])
+            frames.append(frame.assign(**{**dict(given.fetchall()), NAME: name}))
+    return pd.concat(frames)
+
+
 def _read_flower(file: Path) -> pd.DataFrame:
     """`vars` of a History, or the metrics of a Result, by round, as JSON."""
     return _by_step(_flower_numbers(read_json(file)))
 
 
 def _flower_numbers(content: Any) -> Iterator[tuple[str, int, Any]]:
+    if not isinstance(content, dict) or not all(
+        isinstance(own, dict | list) for own in content.values()
+    ):
+        raise ValueError("it is neither a History nor a Result")
     for kind, own in content.items():
         where = "fit" if "fit" in kind or "train" in kind else "clients"
         where = "server" if kind.endswith(("centralized", "serverapp")) else where
@@ -233,11 +266,17 @@ FORMATS = {
     ),
     "wandb": _Format("W&B", "*.wandb", "the history of an offline run", _read_wandb),
     "mlflow": _Format("MLflow", "meta.yaml", "a run_id, beside metrics/", _read_mlflow),
+    "mlflow-database": _Format(
+        "MLflow database", "*.db", "SQLite with runs and metrics", _read_mlflow_database
+    ),
     "ioh": _Format("IOHprofiler", "IOHprofiler_*.json", "scenarios with runs", _read_ioh),
     "parquet": _Format("Parquet", "*.parquet", "a table", pd.read_parquet),
     "csv": _Format("CSV", "*.[ct]sv", "a line of names, then lines of numbers", _read_csv),
     "flower": _Format("Flower", "*.json", "metrics of a History or a Result", _read_flower),
 }
+# Formats whose files may lie beside the logs of others, and be none.
+_USUAL = ("parquet", "csv", "flower")
+_PACKED = (".gz", ".xz", ".bz2", ".zip", ".zst", ".tar")
 
 
 def read_log(
@@ -266,9 +305,23 @@ def read_log(
         raise FedatlasError(f"{where}: have the formats {formats}: name one with --format")
     own = FORMATS[min(kinds)]
     frames = [_frame(path, file, own) for path, (_, files) in found.items() for file in files]
-    stem = re.sub(r"[^\w.-]+", "-", paths[0].resolve().name.partition(".")[0]) or "mine"
+    stem = paths[0].resolve().name.partition(".")[0]
+    stem = re.sub(r"[-_ ]*\d*$", "", stem) if len(paths) > 1 else stem  # without its seed
+    stem = re.sub(r"[^\w.-]+", "-", stem) or "mine"
     frame = pd.concat(frames, ignore_index=True)
-    return _named(Log(where, own.title, stem, frame), f" of {own.title}: {own.holds} are expected")
+    beside = ", ".join(FORMATS[one].title for one in _beside(paths, min(kinds)))
+    log = Log(where, own.title, stem, frame, beside)
+    return _named(log, f" of {own.title}: {own.holds} are expected")
+
+
+def _beside(paths: Iterable[Path], kind: str) -> list[str]:
+    """Other formats of which folders hold files."""
+    folders = [path for path in paths if path.is_dir()]
+    return [
+        other
+        for other, own in FORMATS.items()
+        if other != kind and any(next(path.rglob(own.matches), None) for path in folders)
+    ]
 
 
 def _files(path: Path, asked: str) -> tuple[str, list[Path]]:
@@ -280,7 +333,13 @@ def _files(path: Path, asked: str) -> tuple[str, list[Path]]:
         pattern = FORMATS[kind].matches
         alone = [path] * (bool(asked) or path.match(pattern))
         if files := sorted(path.rglob(pattern)) if path.is_dir() else alone:
+            others = [] if asked or kind in _USUAL else _beside([path], kind)
+            if own := [other for other in others if other not in _USUAL]:
+                formats = " and ".join([kind, *own])
+                raise FedatlasError(f"{path}: has the formats {formats}: name one with --format")
             return kind, files
+    if path.suffix in _PACKED:
+        raise FedatlasError(f"{path}: is packed: unpack it first")
     known = ", ".join(f"{kind} ({FORMATS[kind].matches})" for kind in kinds)
     raise FedatlasError(f"{path}: holds no files of {known}")
 
@@ -293,6 +352,7 @@ def _frame(path: Path, file: Path, own: _Format) -> pd.DataFrame:
         raise
     except Exception as error:  # of any library, or of bytes that mean nothing
         told = first_line(error).removeprefix(f"{file}: ") if file.stat().st_size else "it is empty"
+        told += ": save it as UTF-8" if isinstance(error, UnicodeDecodeError) else ""
         raise FedatlasError(
             f"{file}: cannot be read as {own.title} ({own.matches}, {own.holds}): {told}"
         ) from None

@@ -25,7 +25,7 @@ from fedatlas.schema.config import Names, is_named, listed
 from fedatlas.schema.endings import MEASURED_TIMES
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.models import read_json
-from fedatlas.schema.quantities import COSTS
+from fedatlas.schema.quantities import AXES
 from fedatlas.store.atlas import Atlas
 from fedatlas.store.crate import describe_folder, is_published
 from fedatlas.store.experiment import (
@@ -53,7 +53,7 @@ MOST_BYTES = 1_000_000
 #: Significant digits of measurements in thinned traces: more only where verdicts need them.
 DIGITS = (3, 4, 6)
 # Costs have more: they pack well. Of times that were measured the second digit is chance.
-_DIGITS_OF_COSTS = dict.fromkeys(COSTS, 4) | dict.fromkeys(MEASURED_TIMES, 2)
+_DIGITS_OF_COSTS = dict.fromkeys(AXES, 4) | dict.fromkeys(MEASURED_TIMES, 2)
 
 
 class Detail(NamedTuple):

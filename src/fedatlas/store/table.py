@@ -113,7 +113,13 @@ def _table(atlas: Atlas, place: str, trace: xr.Dataset, schema: pa.Schema) -> pa
     columns["record"] = np.tile(trace["record"].to_numpy(), seeds)
     for name in columns.keys() & NUMBERS.keys() & trace.variables.keys():
         columns[name] = trace[name].transpose("seed", "record").to_numpy().ravel()
-    return pa.table(columns, schema=schema)
+    return pa.table(columns, schema=schema).filter(_are_records(trace).ravel())
+
+
+def _are_records(trace: xr.Dataset) -> np.ndarray:
+    """(seeds, records) whether a record is one: a seed that ended sooner repeats its last."""
+    rounds = trace["round"].transpose("seed", "record").to_numpy()
+    return np.insert(np.diff(rounds, axis=1) != 0, 0, True, axis=1)
 
 
 def _of_run(atlas: Atlas, place: str, trace: xr.Dataset) -> dict[str, Any]:

@@ -15,12 +15,14 @@ import xarray as xr
 
 from fedatlas.files import canonical_json
 from fedatlas.schema.declared import Counted, Measured, Table
-from fedatlas.schema.quantities import COSTS, MEASUREMENTS
+from fedatlas.schema.quantities import AXES, COSTS, MEASUREMENTS, SUMMED_COSTS
 from fedatlas.store.netcdf import read_netcdf, write_netcdf
 
 FORMAT = "fedatlas trace 1"
-#: What traces count and measure.
-NUMBERS: Table[Counted | Measured] = Table(lambda: {**COSTS, **MEASUREMENTS})
+#: What traces count and measure; "bytes" of all directions are those of logs that count no others.
+NUMBERS: Table[Counted | Measured] = Table(
+    lambda: {**COSTS, "bytes": SUMMED_COSTS["bytes"], **MEASUREMENTS}
+)
 
 
 def about(long_name: str, units: str = "1") -> dict[str, str]:
@@ -46,10 +48,10 @@ def build_trace(
     if records is None:
         records = np.arange(next(iter(variables.values())).shape[1])
     return xr.Dataset(
-        {name: column for name, column in columns.items() if name not in COSTS}
+        {name: column for name, column in columns.items() if name not in AXES}
         | {"status": ("seed", status, about("outcome of the seed"))},
         # Costs are coordinates: trace.gradient_norm.plot.line(x="bytes_up", hue="seed") works.
-        coords={name: column for name, column in columns.items() if name in COSTS}
+        coords={name: column for name, column in columns.items() if name in AXES}
         | {
             "seed": ("seed", seeds, about("random seed")),
             "record": ("record", records, about("position in the record schedule")),
