@@ -135,18 +135,18 @@ def test_a_sentence_is_one_row_whatever_claims_test_it(sentence, outcomes, p, ex
 def test_settings_are_counted_apart_and_questions_of_ours_stay():
     rows = [*claimed("a", "demo/1/s1", ["reproduced"]), *claimed("b", "demo/1/s1", ["undecided"])]
     rows += claimed("c", "", ["reproduced"], question="ours")
-    settings = {"demo-a": "on the paper's setting", "demo-b": "on other data or times"}
+    settings = {"demo-a": "in the paper's setting", "demo-b": "on other data or times"}
     wholes = [row for row in by_sentence(rows, SENTENCES, settings) if row.is_whole]
     assert {row.claim: row.outcome for row in wholes} == {
         "demo-c/it": "undecided",
-        "demo/1/s1, on the paper's setting": "reproduced",
+        "demo/1/s1, in the paper's setting": "reproduced",
         "demo/1/s1, on other data or times": "undecided",
     }
 
 
 def test_claims_of_one_experiment_may_be_judged_in_two_settings():
     rows = [*claimed("a", "demo/1/s1", ["reproduced"]), *claimed("b", "demo/1/s1", ["undecided"])]
-    here, elsewhere = "on the paper's setting", "on other data or times"
+    here, elsewhere = "in the paper's setting", "on other data or times"
     settings = {"demo-a": here, "demo-b": here, "demo-b/i*": elsewhere}
     wholes = [row.claim for row in by_sentence(rows, SENTENCES, settings) if row.is_whole]
     assert wholes == [f"demo/1/s1, {here}", f"demo/1/s1, {elsewhere}"]

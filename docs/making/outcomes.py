@@ -40,14 +40,14 @@ def picture(found: dict[str, tuple[Counter[str], Counter[str]]]) -> str:
             x += 45 + 7 * len(outcome)
     for paper, both in found.items():
         for place, own in enumerate(both):
-            setting = "in another setting" if place else "on the paper's setting"
+            setting = "in another setting" if place else "in the paper's setting"
             name = f'<tspan font-weight="bold">{escape(paper)}</tspan>, ' if not place else ""
             where = f'x="{LABEL - 10}" y="{y + 16}" text-anchor="end"'
             lines.append(f"<text {where}>{name}{setting}</text>")
             lines += _bar(own, y)
             y += STEP - 4 * (not place)
         y += 10
-    words = "Outcomes of each paper's claims, on the paper's setting and in others"
+    words = "Outcomes of each paper's claims, in the paper's setting and in others"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y}" width="{WIDTH}" '
         f'height="{y}" role="img" aria-label="{words}" font-family="sans-serif" font-size="13">\n'

@@ -42,7 +42,7 @@ experiments judge them, from `config/verdicts.csv`. A dash means that no verdict
 experiments did not run, ran under an earlier [rule](../verdicts.md), or test no claim of the paper.
 """
 _SENTENCES = """
-A claim counts once in every setting in which it was judged: on the paper's setting, in smaller
+A claim counts once in every setting in which it was judged: in the paper's setting, in smaller
 runs, on other data, or in runs of ours where the paper shows none. It comes out as its worst case
 does, with a correction for asking all cases. A claim about most of its cases needs more than half
 of them ([how claims are judged](../verdicts.md)).

@@ -32,12 +32,12 @@ MARKS = (
 )
 #: Columns of what ran, and how it ran there.
 HOW = {
-    "panels on the paper's setting": ("paper", "dataless"),
-    "in another setting": ("smaller", "other"),
-    "not run": ("never",),
+    "panels in the paper's setting": ("paper", "dataless"),
+    "panels in another setting": ("smaller", "other"),
+    "panels not run": ("never",),
 }
 #: Columns of tables of what ran, and how it came out.
-HEADS = ("paper", *HOW, "claims on the paper's setting", "claims in another setting")
+HEADS = ("paper", *HOW, "claims in the paper's setting", "claims in another setting")
 
 Sentences = Mapping[str, Mapping[str, Sentence]]  # by paper and id
 
@@ -197,7 +197,7 @@ def count_by_setting(rows: Iterable[SentenceOutcome]) -> dict[str, Counter[str]]
 
 
 def count_in_two(rows: Iterable[SentenceOutcome]) -> tuple[Counter[str], Counter[str]]:
-    """Outcomes on the paper's setting, and in all others; a sentence counts once in each."""
+    """Outcomes in the paper's setting, and in all others; a sentence counts once in each."""
     printed, *others = count_by_setting(rows).values()
     return printed, sum(others, Counter[str]())
 

@@ -178,7 +178,7 @@ PANELS = ("paper", "dataless", "smaller", "other", "never")
 AS_THE_PAPER = ("paper", "dataless")
 #: Where a sentence was judged, and which lines of coverage.yaml are so; each is counted apart.
 SETTINGS = {
-    "on the paper's setting": AS_THE_PAPER,
+    "in the paper's setting": AS_THE_PAPER,
     "smaller": ("smaller",),
     "on other data or times": ("other",),
     "in runs of ours": ("ours",),
