@@ -20,7 +20,7 @@ def test_like_takes_over_what_is_not_stated(tmp_path):
 @pytest.mark.parametrize("model", ["paper-nobody", "paper-other", 3, ["paper-base"]])
 @pytest.mark.parametrize(
     ("key", "message"),
-    [("extends", "is no other experiment"), ("runs_of", "is no experiment with runs of its own")],
+    [("extends", "is no other experiment"), ("runs_of", "is no experiment that declares runs")],
 )
 def test_another_experiment_is_one_that_there_is(tmp_path, key, message, model):
     other = FIGURE | {key: model} if key == "runs_of" else {key: model}

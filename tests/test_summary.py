@@ -96,6 +96,7 @@ def test_every_judged_experiment_is_counted_once_whatever_was_selected_last(resu
     page(results, "claims/fmgda", "fmgda-fig2")
     for name in ("vfb2-x", "fmgda-y"):
         write(results / "experiments" / name / "traces" / "run" / "only.nc")
+    write(results / "experiments" / "imported" / "traces.nc")
     lines = summary(results)
     assert "Not judged yet: fmgda-y, vfb2-x" in lines
     assert counts(lines) == {

@@ -65,7 +65,12 @@ def print_summary(results: Path, console: Console) -> None:
     tables = [claims.with_name("table.csv") for claims in judged.values()]
     if diverged := format_divergence(table for table in tables if table.is_file()):
         lines.append(diverged)
-    unfinished = {folder.name for folder in results.glob("experiments/*/")} - set(judged)
+    # Imported runs, which nothing judges, have one file and no folder of traces.
+    unfinished = {
+        folder.name
+        for folder in results.glob("experiments/*/")
+        if (folder / "traces").is_dir() or not any(folder.glob("*.nc"))
+    } - judged.keys()
     if unfinished:
         lines.append(f"Not judged yet: {', '.join(sorted(unfinished))}")
     places = {**_files(results / "experiments", judged), **_pages(results, judged)}

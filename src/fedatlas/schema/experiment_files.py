@@ -283,7 +283,8 @@ def _runs_of(
     known = isinstance(other, str) and other in contents
     if not known or "runs_of" in contents[other].content:
         raise FedatlasError(
-            f"{where}: key 'runs_of': '{other}' is no experiment with runs of its own"
+            f"{where}: key 'runs_of': '{other}' is no experiment that declares runs (imported "
+            "runs cannot be judged)"
         )
     taken = {key: value for key, value in contents[other].content.items() if key in _OF_RUNS}
     runs, only = taken.get("runs"), content.get("only")
