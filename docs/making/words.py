@@ -90,7 +90,7 @@ def _decided() -> Iterator[list[str]]:
     yield [every, "a claim about all cases", "the worst case decides"]
     yield [
         "converges, has been trained",
-        "better than a constant predictor",
+        "better than the start and than a constant predictor",
         f"a difference of {COUNTING_DIFFERENCE:g}, a factor of {COUNTING_FACTOR:g}",
     ]
 
