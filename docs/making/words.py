@@ -66,7 +66,7 @@ def _decided() -> Iterator[list[str]]:
     for relation, (direction, factor) in RELATIONS.items():
         yield [_SAID[relation], direction, f"a factor of {factor:g} of costs and errors"]
     yield [
-        "better, higher, lower (accuracies, AUROCs, F1 scores)",
+        "better, higher (accuracies, AUROCs, F1 scores)",
         RELATIONS["faster"][0],
         f"a difference of {COUNTING_DIFFERENCE:g}",
     ]
@@ -77,8 +77,9 @@ def _decided() -> Iterator[list[str]]:
     yield ["exponential, linear", "an exponential fits better than a power law", residual]
     yield ["polynomial, sublinear", "a power law fits better than an exponential", residual]
     yield ["in the end", "a mean over the end", f"the last {WINDOW:g} of the budget"]
+    yield ["ends with; final numbers of tables", "the last record", 'as for "better"']
     yield [
-        "grows, falls, improves with Q, K or N",
+        "grows, falls, improves with a parameter",
         "a change in this direction from each value to the next",
         'as for "better"',
     ]

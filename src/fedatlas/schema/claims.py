@@ -24,7 +24,7 @@ from fedatlas.schema.models import KindModel, Model
 #: What a verdict says, and what that means; the only place that explains it.
 OUTCOMES = {
     "reproduced": "every effect in the interval is on the claimed side and at least the smallest "
-    "that counts; if the paper prints an effect, the interval reaches it",
+    "that counts; if the paper prints an effect, the interval contains it or lies beyond it",
     "smaller than claimed": "every effect in the interval is on the claimed side, but smaller than "
     "the smallest that counts, or than the one that the paper prints",
     "no difference": "the interval is not wholly on the claimed side, and every effect in it is "
