@@ -64,7 +64,7 @@ def words() -> str:
 
 def _decided() -> Iterator[list[str]]:
     for relation, (direction, factor) in RELATIONS.items():
-        yield [_SAID[relation], direction, f"a factor of {factor:g} of costs and errors"]
+        yield [_SAID[relation], direction, f"a factor of {factor:g} between costs or errors"]
     yield [
         "better, higher (accuracies, AUROCs, F1 scores)",
         RELATIONS["faster"][0],
@@ -92,7 +92,8 @@ def _decided() -> Iterator[list[str]]:
     yield [
         "converges, has been trained",
         "better than the start and than a constant predictor",
-        f"a difference of {COUNTING_DIFFERENCE:g}, a factor of {COUNTING_FACTOR:g}",
+        f"a factor of {COUNTING_FACTOR:g} (losses), "
+        f"a difference of {COUNTING_DIFFERENCE:g} (accuracies)",
     ]
 
 
