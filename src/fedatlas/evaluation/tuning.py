@@ -20,7 +20,7 @@ from fedatlas.evaluation.levels import Trace
 from fedatlas.evaluation.selection import TunedRun
 from fedatlas.schema.claims import CaseOutcome, Outcome
 from fedatlas.schema.models import read_json
-from fedatlas.schema.runs import Candidate, agreeing, flat
+from fedatlas.schema.runs import Candidate, agreeing, best_candidate, flat
 
 #: Fewer seeds decide nothing: their typical one alone says how a draw comes out.
 FEWEST_SEEDS = 6
@@ -70,11 +70,11 @@ def band_of_best(values: np.ndarray, share: float = BAND) -> tuple[np.ndarray, n
 def ranked(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Candidates from the best on, as points are chosen: those that lost a seed last."""
 
-    def key(one: Candidate) -> tuple[bool, float]:
-        score = one["score"]
-        return None in one["scores_by_seed"], float("inf") if score is None else score
-
-    return sorted(candidates, key=key)
+    left, found = list(candidates), []
+    while left:
+        found.append(best_candidate(left))
+        left.remove(found[-1])
+    return found
 
 
 def grids_of(
