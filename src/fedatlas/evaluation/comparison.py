@@ -142,6 +142,8 @@ def compare(
     The printed advantage is a mean of the paper's trials, whose spread is taken to be ours: what is
     "surely less" is below all of its own 95 % interval.
     """
+    if np.isposinf(gaps).all() or np.isneginf(gaps).all():
+        overlap = 0.0  # all are lost, and have no spread that splits could add to
     interval, published = median_interval(gaps, seeds_added, overlap, repeats), criterion.published
     criterion = beside_printed(gaps, criterion)
     outcome = decide(interval, criterion)

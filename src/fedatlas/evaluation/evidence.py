@@ -127,6 +127,8 @@ def counts(effect: Effect) -> str:
 def format_repeats(effect: Effect) -> str:
     """How many seeds repeat others, and whether seeds were added after a verdict; or empty."""
     if effect.repeats and effect.seeds == 1:
+        if np.isinf(effect.estimate):
+            return f"; none of {effect.repeats + 1} seeds has a value: one observation"
         return f"; all {effect.repeats + 1} seeds coincide: one observation"
     told = f"; {effect.repeats} seeds repeat others and are not counted" if effect.repeats else ""
     return f"{told}; holds whenever seeds stop being added" if effect.seeds_added else told
@@ -221,6 +223,8 @@ def in_full(effect: Effect) -> str:
 
 def format_needed(effect: Effect) -> str:
     """Seeds in all that would decide an undecided verdict with this effect, in words."""
+    if np.isinf(effect.estimate):  # a run has no value, and more seeds will not give it one
+        return UNKNOWN
     if effect.needed is not None:
         return str(effect.needed)
     # One seed has no spread. An effect with a p is that of a decided case of the claim.

@@ -198,6 +198,17 @@ def choices(record: dict[str, Any]) -> dict[str, Choice]:
     }
 
 
+def why_not_tuned(efforts: Mapping[str, Effort]) -> str:
+    """Words if every configuration of a tuned run was lost, so that none was chosen; else empty."""
+    lost = [run for run, effort in efforts.items() if effort.tried > 1 and not effort.tied]
+    if not lost:
+        return ""
+    return (
+        f"{', '.join(lost)} not tuned: every configuration diverged on tuning seeds, or ended "
+        "above its start; extend the grid"
+    )
+
+
 def seen_test_rows(measurement: str) -> str:
     """Words if a choice by this measurement looked at test rows; else empty."""
     return f" by {measurement} on test rows" if measurement.startswith("test_") else ""
@@ -211,8 +222,12 @@ def format_tuning(efforts: Mapping[str, Effort], measurement: str) -> str:
     by = seen_test_rows(measurement)
     by_effort: dict[str, list[str]] = {}
     for run, effort in efforts.items():
-        how = f"chosen among {effort.tried} points{by}" if effort.tried > 1 else "not tuned"
-        how += f", {effort.tied} of which tie as the best" if effort.tied > 1 else ""
+        how = "not tuned"
+        if effort.tried > 1:
+            ties = f", {effort.tied} of which tie as the best" if effort.tied > 1 else ""
+            how = f"chosen among {effort.tried} points{by}{ties}"
+        if why_not_tuned({run: effort}):
+            how = f"not tuned, as all {effort.tried} points were lost"
         by_effort.setdefault(how, []).append(run)
     told = [
         f"{', '.join(alike)} {how}" if len(by_effort) > 1 else how

@@ -230,6 +230,11 @@ class ClaimTest(KindModel):
         """Whether it looks at the points that a selection chose."""
         return "trained" in self.needs
 
+    @property
+    def tuned_runs(self) -> tuple[str, ...]:
+        """Runs without a tuned configuration of which there is nothing to judge."""
+        return self.runs if self.of_choice else ()
+
     def lines(self, selected: Callable[..., list[Any]]) -> Iterator[Any]:
         """The `Line`s whose slopes it judges, if `has_slopes`.
 
