@@ -195,6 +195,11 @@ def log_measurement(trace: Trace, measurement: str, target: float = np.inf) -> n
     return np.where(worse_than_start(trace, measurement), np.maximum(levels, levels[:, :1]), levels)
 
 
+def sign_of(measurement: str) -> int:
+    """The sign that turns values into losses."""
+    return -1 if measurement in LARGER_IS_BETTER else 1
+
+
 def drawn_values(trace: Trace, measurement: str) -> np.ndarray:
     """Values by record as figures show them: sub-optimality ends at the accuracy of the optimum."""
     return np.maximum(column(trace, measurement), shown_floor(measurement))

@@ -31,6 +31,7 @@ from fedatlas.evaluation.ended import (
     what_would_tell,
 )
 from fedatlas.evaluation.evidence import (
+    bound_of_ratio,
     counts,
     format_cost,
     format_effect,
@@ -54,6 +55,7 @@ from fedatlas.evaluation.levels import (
     mean_along,
     reached,
     rounds_of,
+    sign_of,
     smallest,
     worse_than_start,
 )
@@ -226,7 +228,8 @@ class EffectTest(ClaimTest, ABC):
                 one, other = first.closer(times), second.closer(times)
                 return advantages(one.after, other.before), advantages(one.before, other.after)
 
-        return self.decided(results, traces, gaps, describe, measurement, extremes)
+        bound = bound_of_ratio(*at_floor(found, self.unit, measurement))
+        return self.decided(results, traces, gaps, describe, measurement, extremes, bound)
 
     def decided(
         self,
@@ -236,14 +239,16 @@ class EffectTest(ClaimTest, ABC):
         describe: Callable[[Effect], str],
         measurement: str,
         extremes: Extremes | None = None,
+        bound: str = "",
     ) -> CaseOutcome:
         """The outcome of advantages (seeds,), with evidence that describes the effect.
 
         traces: that were compared. measurement: from which advantages come. extremes: not testable
-        where the outcome depends on what records leave open.
+        where the outcome depends on what records leave open. bound: as that of `Effect`.
         """
         criterion = self.criterion
         outcome, effect = results.compare(gaps, criterion, self.unit, traces, measurement)
+        effect = replace(effect, bound=bound)
         evidence = describe(effect)
         if extremes and outcome != "undecided":
             open_to, found = extremes, outcome
@@ -467,15 +472,20 @@ def lost_apart(trace: Trace, measurement: str, losses: np.ndarray) -> np.ndarray
 def format_ends(names: Sequence[str], found: Measured, unit: str, measurement: str) -> str:
     """The subject, and each run's mean over seeds, in the measurement's own direction.
 
-    It is an upper bound where a seed's level lies below what is told apart.
+    It is an upper bound where a seed's level lies at the floor.
     """
-    floor = -np.inf if found.between else np.log10(smallest(measurement))
-    ends = []
-    for name, losses in zip(names, found.losses, strict=True):
-        cut_off = unit == "decades" and bool((losses <= floor).any())
-        loss = partial(format_loss, unit=unit)
-        ends.append(mean_of(f"{name} ≤" if cut_off else name, losses, loss))
+    bounds = at_floor(found, unit, measurement)
+    ends = [
+        mean_of(f"{name} ≤" if bound else name, losses, partial(format_loss, unit=unit))
+        for name, losses, bound in zip(names, found.losses, bounds, strict=True)
+    ]
     return f"{found.subject}: {', '.join(ends)}"
+
+
+def at_floor(found: Measured, unit: str, measurement: str) -> list[bool]:
+    """Whether a level of each run lies below what is told apart; costs have no floor."""
+    floor = np.log10(smallest(measurement)) if unit == "decades" else -np.inf
+    return [bool((own <= floor).any()) and not found.between for own in found.losses]
 
 
 def format_loss(loss: float, unit: str) -> str:
@@ -487,8 +497,3 @@ def _spread(losses: Sequence[np.ndarray]) -> float:
     """The larger standard deviation over seeds of two runs; 0 where there is none."""
     healthy = [values[np.isfinite(values)] for values in losses]
     return max((float(np.std(values, ddof=1)) for values in healthy if len(values) > 1), default=0)
-
-
-def sign_of(measurement: str) -> int:
-    """The sign that turns values into losses."""
-    return -1 if measurement in LARGER_IS_BETTER else 1

@@ -67,7 +67,8 @@ class Effect:
     further pairs, each equal to one of these. needed: number of seeds that would probably decide,
     where the outcome is undecided and the number known. p: one-sided, of the sign test behind
     "reproduced" and "contradicted". seeds_added: whether seeds were added after a verdict; if so,
-    interval and p hold at whatever number of seeds one stops.
+    interval and p hold at whatever number of seeds one stops. bound: of a ratio to which levels at
+    their floor contribute: "at most", "at least" or, if both runs have some, "about".
     """
 
     estimate: float
@@ -81,6 +82,7 @@ class Effect:
     p: float | None = None
     repeats: int = 0
     seeds_added: bool = False
+    bound: str = ""
 
     @property
     def exact(self) -> bool:
