@@ -158,7 +158,10 @@ DIVERGES = FALLS | {"kind": "diverges"}
         (NOT_SLOWER, levels([NAN] * 3 + [0.01] * 3, [0.01] + [NAN] * 5), "undecided", ""),
         # What most seeds do not reach, more seeds do not tell.
         (NOT_SLOWER, levels([NAN] * 5 + [0.01], [0.01] + [NAN] * 5), "not testable",
-         "rounds to gradient_norm ≤ 0.05: under most seeds neither run arrives"),
+         "rounds to gradient_norm ≤ 0.05: under most seeds neither run arrives; at best a none"),
+        (to_target("faster", 0.99, measurement="test_accuracy", cost="update_epoch"),
+         ends(0.75 * SIX, [0.5] * 3 + [0.7] * 3), "not testable",
+         "test_accuracy ≥ 0.99: neither run arrives; at best a 0.75, b 0.6127; not tuned"),
         # 200 rounds of 1,000 bytes, however rarely they are recorded.
         (spends(), spent(1.0, 1.2), "reproduced", "bytes of 200 rounds: a 2e+05, b 2.4e+05;"),
         (spends(smallest_effect=1.5), spent(1.0, 1.2), "smaller than claimed", ""),

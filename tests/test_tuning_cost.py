@@ -119,7 +119,8 @@ def test_runs_that_share_a_choice_are_drawn_together():
     """b follows a's choice: p with s, q with t, never p with t."""
     first = a_run("a", {"s": (0.9, 0.9), "t": (0.6, 0.7)})
     found, _ = judged(first, a_run("b", SECOND), b="a")
-    assert found.tries == "1 to 2 tries: reproduced in 1 of draws"
+    assert found.tries == "1 to 2 tries: reproduced in all draws"
+    assert ends(found.tries) == ("reproduced", "reproduced", 2)
     crossed = a_run("a", {"s": (0.9, 0.9), "t": (0.6, 0.7)})
     apart, _ = judged(crossed, a_run("b", SECOND))
     assert apart.tries == "1 to 2 tries: reproduced in 0.75 to 1 of draws"

@@ -26,6 +26,7 @@ from fedatlas.evaluation.ended import (
     Extremes,
     coincide,
     ended_at,
+    how_near,
     recorded_until,
     require_records,
     what_would_tell,
@@ -312,11 +313,11 @@ def to_target(
         starts_there = log_measurement(trace, measurement, target)[:, 0] <= target
         if (starts_there & np.isneginf(crossing.cost)).any():
             raise NotTestableError(f"{subject}: {name} starts there")
-    if all(np.isposinf(crossing.cost).all() for crossing in found):
-        raise NotTestableError(f"{subject}: neither run arrives")
     # The lower middle: of as many that arrive as do not, the typical seed arrives.
-    if all(np.isposinf(np.quantile(crossing.cost, 0.5, method="lower")) for crossing in found):
-        raise NotTestableError(f"{subject}: under most seeds neither run arrives")
+    for share, who in ((0.0, "neither run"), (0.5, "under most seeds neither run")):
+        if all(np.isposinf(np.quantile(one.cost, share, method="lower")) for one in found):
+            near = how_near(names, traces, measurement)
+            raise NotTestableError(f"{subject}: {who} arrives; {near}")
     if cost == EPSILON:
         deltas = [delta_to_reach(trace, measurement, target) for trace in traces]
         if why := why_no_common_delta(list(zip(names, deltas, strict=True))):

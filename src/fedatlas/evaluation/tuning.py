@@ -185,11 +185,16 @@ def _to_text(shares: Sequence[Mapping[Outcome, float]]) -> str:
         if end < len(most) and most[end] == most[start]:
             continue
         last = f" to {end}" if end - 1 > start else ""
-        which = dict.fromkeys(f"{shares[place][most[start]]:.2g}" for place in (start, end - 1))
-        tries = "try" if end == 1 else "tries"
-        told.append(f"{start + 1}{last} {tries}: {most[start]} in {' to '.join(which)} of draws")
+        which = dict.fromkeys(_share(shares[place][most[start]]) for place in (start, end - 1))
+        draws = "all draws" if [*which] == ["1"] else f"{' to '.join(which)} of draws"
+        told.append(f"{start + 1}{last} {'try' if end == 1 else 'tries'}: {most[start]} in {draws}")
         start = end
     return "; ".join(told)
+
+
+def _share(share: float) -> str:
+    """A share of draws; 1 is that of all."""
+    return "1" if share > 1 - 1e-9 else f"{min(share, 0.99):.2g}"
 
 
 def ends(text: str) -> tuple[str, str, int]:
