@@ -354,3 +354,20 @@ def test_there_must_be_two_common_steps(steps, message):
 def test_claims_that_make_no_sense_are_refused(test, message):
     with pytest.raises(ValidationError, match=message):
         LeadTest.model_validate(test)
+
+
+@pytest.mark.parametrize(
+    ("at_zero", "told"),
+    [(("a", 1), "at most"), (("b", 1), "at least"), (("a", 0), "at least"), (("b", 0), "at most")],
+)
+def test_a_lead_with_a_level_at_the_floor_is_a_bound(at_zero, told):
+    """Ratios of a to b at the larger step over those at the smaller one."""
+    runs = {
+        run: [
+            levels_trace(0.0 * SPREAD if (run, place) == at_zero else 0.1 * SPREAD, step=step)
+            for place, step in enumerate((0.1, 0.2))
+        ]
+        for run in ("a", "b")
+    }
+    found = verdict(GROWS, selected_by="objective", **runs)
+    assert f"; {told} " in found.evidence and found.effect.bound == told

@@ -13,6 +13,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.selection import choices, select
 from fedatlas.evaluation.verdicts import judge
+from fedatlas.pages.claim_rows import claim_rows
 from fedatlas.schema.claims import Claim, ClaimTest
 from fedatlas.schema.runs import Selection
 from judging import outcomes, verdict, verdicts
@@ -157,7 +158,10 @@ DIVERGES = FALLS | {"kind": "diverges"}
         (NOT_SLOWER, levels([NAN] * 3 + [0.01] * 3, [0.01] + [NAN] * 5), "undecided", ""),
         # What most seeds do not reach, more seeds do not tell.
         (NOT_SLOWER, levels([NAN] * 5 + [0.01], [0.01] + [NAN] * 5), "not testable",
-         "rounds to gradient_norm ≤ 0.05: under most seeds neither run arrives"),
+         "rounds to gradient_norm ≤ 0.05: under most seeds neither run arrives; at best a none"),
+        (to_target("faster", 0.99, measurement="test_accuracy", cost="update_epoch"),
+         ends(0.75 * SIX, [0.5] * 3 + [0.7] * 3), "not testable",
+         "test_accuracy ≥ 0.99: neither run arrives; at best a 0.75, b 0.6127; not tuned"),
         # 200 rounds of 1,000 bytes, however rarely they are recorded.
         (spends(), spent(1.0, 1.2), "reproduced", "bytes of 200 rounds: a 2e+05, b 2.4e+05;"),
         (spends(smallest_effect=1.5), spent(1.0, 1.2), "smaller than claimed", ""),
@@ -510,7 +514,15 @@ def test_costs_that_no_seed_changes_are_one_observation():
 def test_a_level_below_what_is_known_is_told_as_a_bound():
     a, b = (vertical_trace(np.outer(SIX, [0.3, end])) for end in (-1e-13, 1e-3))
     found = verdict(final("better_final", "suboptimality"), a=a, b=b)
-    assert found.evidence.startswith("suboptimality at the end: a ≤ 1e-10, b 0.001;")
+    assert found.evidence.startswith(
+        "suboptimality at the end: a ≤ 1e-10, b 0.001; at most 1e-07 times the suboptimality ("
+    )
+    assert claim_rows([found])[0].effect.startswith("at most 1e-07 times (")
+    found = verdict(final("better_final", "suboptimality"), a=b, b=a)
+    assert "; at least 1e+07 times the suboptimality (" in found.evidence
+    mixed = vertical_trace(np.array([[0.3, 0.0]] + [[0.3, 1e-4]] * 5))
+    found = verdict(final("better_final", "suboptimality"), a=a, b=mixed)
+    assert "; about 1e-06 times the suboptimality (" in found.evidence
     a, b = (make_trace(np.outer(SIX, [0.3, end])) for end in (0.0, 1e-3))
     found = verdict(final("better_final", "gradient_norm"), a=a, b=b)
     assert "a ≤ 2.22e-16, b 0.001;" in found.evidence

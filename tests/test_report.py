@@ -325,7 +325,7 @@ def test_when_everything_diverged_there_is_a_page_that_says_so(case):
     page = case.page("fmgda-small")
     printed, step, _ = page.rows("FMGDA", "Published numbers beside those found here")
     assert printed[4] == "none (0 of 4 seeds)"
-    assert step[4] == "0.3; by seed none, none, none, none"
+    assert step[4] == "none; by seed none, none, none, none"
     (row,) = page.rows("FMGDA", "What was run")
     assert row[-1] == "8 of 8"
     assert "\n".join(page.told("FMGDA", "What was run")).count("4 of 4") == 3

@@ -140,7 +140,7 @@ def test_no_verdict_leaves_the_header(tmp_path: Path):
     assert path.read_text() == (
         "claim,case,paper,source,statement,sentence,question,outcome,evidence,"
         "fragile,cases,horizon,tries,why,"
-        "estimate,low,high,smallest,unit,seeds,published,needed,p,repeats,seeds_added\n"
+        "estimate,low,high,smallest,unit,seeds,published,needed,p,repeats,seeds_added,bound\n"
     )
     assert read_verdicts(path) == []
 
@@ -164,7 +164,7 @@ def test_a_file_with_other_columns_is_refused_by_name(tmp_path: Path, content: s
 def test_verdicts_that_were_published_before_seeds_could_be_added_are_read(tmp_path: Path):
     path = tmp_path / "verdicts.csv"
     whole = verdicts_to_csv([a_verdict()]).splitlines()
-    path.write_text("".join(line.rpartition(",")[0] + "\n" for line in whole))
+    path.write_text("".join(line.rsplit(",", 2)[0] + "\n" for line in whole))
     assert read_verdicts(path) == [a_verdict()]
 
 

@@ -83,7 +83,7 @@ def test_a_value_is_judged_over_its_own_window_however_points_were_chosen():
         ((0.1, 0.1, 0.02, 0.01), "reproduced"),  # it was chosen, and the others are worse
         ((0.01, 0.01, 0.01, 0.01), "reproduced"),  # a flat profile has it among its best
         ((0.1, 0.1, 0.01, NAN), "contradicted"),
-        ((NAN, NAN, NAN, NAN), "reproduced"),  # all are as bad
+        ((NAN, NAN, NAN, NAN), "not testable"),  # none was chosen
         ((0.1, 0.1, 0.01, 0.0105 * SPREAD[::-1]), "undecided"),
     ],
 )
@@ -166,9 +166,9 @@ def test_a_published_value_may_lie_within_a_mapping():
 
 def test_hyper_parameters_that_cannot_be_compared_are_errors():
     with pytest.raises(FedatlasError, match="no hyper-parameter 'speed'; it has batch, rate"):
-        verdict(published(0.4, name="speed"), a=profile(1, 1, 1, 1))
+        verdict(published(0.4, name="speed"), a=profile(0.1, 0.1, 0.1, 0.1))
     with pytest.raises(FedatlasError, match="'batch' of run 'first' is None, not a number"):
-        verdict(published(0.4, name="batch"), a=profile(1, 1, 1, 1))
+        verdict(published(0.4, name="batch"), a=profile(0.1, 0.1, 0.1, 0.1))
 
 
 SELECTED = {"kind": "selected_order", "larger": "a", "smaller": "b", "hyper_parameter": "rate"}

@@ -119,7 +119,8 @@ def test_runs_that_share_a_choice_are_drawn_together():
     """b follows a's choice: p with s, q with t, never p with t."""
     first = a_run("a", {"s": (0.9, 0.9), "t": (0.6, 0.7)})
     found, _ = judged(first, a_run("b", SECOND), b="a")
-    assert found.tries == "1 to 2 tries: reproduced in 1 of draws"
+    assert found.tries == "1 to 2 tries: reproduced in all draws"
+    assert ends(found.tries) == ("reproduced", "reproduced", 2)
     crossed = a_run("a", {"s": (0.9, 0.9), "t": (0.6, 0.7)})
     apart, _ = judged(crossed, a_run("b", SECOND))
     assert apart.tries == "1 to 2 tries: reproduced in 0.75 to 1 of draws"
@@ -132,18 +133,20 @@ def test_a_run_without_a_grid_has_no_cost_of_tuning():
 
 
 def test_ranks_follow_the_choice_of_points():
-    def candidate(point: str, score: float | None, *scores: float | None) -> dict[str, object]:
-        return {"point": point, "score": score, "scores_by_seed": list(scores)}
+    def candidate(step: int, score: float | None, *scores: float | None) -> dict[str, object]:
+        own = {"step": step}
+        return {"hyper_parameters": own, "score": score, "scores_by_seed": list(scores)}
 
     tried = [
-        candidate("lossy", 0.1, 0.1, None),
-        candidate("second", 0.3, 0.3, 0.3),
-        candidate("first", 0.2, 0.2, 0.2),
-        candidate("lost", None, None, None),
-        candidate("tie", 0.3, 0.3, 0.3),
+        candidate(4, 0.1, 0.1, None),
+        candidate(3, 0.3 - 1e-12, 0.3, 0.3),
+        candidate(1, 0.2, 0.2, 0.2),
+        candidate(5, None, None, None),
+        candidate(2, 0.3, 0.3, 0.3),
     ]
-    order = [one["point"] for one in ranked(tried)]
-    assert order == ["first", "second", "tie", "lossy", "lost"]
+    for listed in (tried, tried[::-1]):
+        order = [one["hyper_parameters"]["step"] for one in ranked(listed)]
+        assert order == [1, 2, 3, 4, 5]
 
 
 def test_the_summary_counts_what_another_number_of_tries_turns():

@@ -79,7 +79,7 @@ def median_interval(
     """
     if len(gaps) == 1 and repeats:
         return Interval(*map(float, np.repeat(gaps, 3)))
-    ranked = np.sort(gaps)
+    ranked = np.sort(gaps) + 0.0  # no -0.0, whose place is that of 0.0
     estimate = _median(ranked)
     outside = _outside(len(ranked), seeds_added)
     if outside == 0:
@@ -142,6 +142,8 @@ def compare(
     The printed advantage is a mean of the paper's trials, whose spread is taken to be ours: what is
     "surely less" is below all of its own 95 % interval.
     """
+    if np.isposinf(gaps).all() or np.isneginf(gaps).all():
+        overlap = 0.0  # all are lost, and have no spread that splits could add to
     interval, published = median_interval(gaps, seeds_added, overlap, repeats), criterion.published
     criterion = beside_printed(gaps, criterion)
     outcome = decide(interval, criterion)

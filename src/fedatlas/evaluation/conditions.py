@@ -6,7 +6,7 @@ from dataclasses import replace
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.bounds import Row
 from fedatlas.evaluation.evidence import plain
-from fedatlas.evaluation.results import Results
+from fedatlas.evaluation.results import Results, judged
 from fedatlas.schema.claims import CaseOutcome, Claim
 
 _STEPS = ("step", "local_step")
@@ -19,7 +19,7 @@ def covered(claim: Claim, results: Results) -> Iterator[CaseOutcome]:
     fails, and by how much.
     """
     outside = "" if claim.covered_by is None else _outside(claim.covered_by, claim, results)
-    for case in claim.test.judge(results):
+    for case in judged(claim.test, results):
         if not outside:
             yield case
             continue

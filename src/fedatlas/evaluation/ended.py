@@ -9,10 +9,12 @@ from fedatlas.evaluation.evidence import target_name
 from fedatlas.evaluation.levels import (
     Crossings,
     Trace,
+    best_level,
     column,
     log_target,
     specification,
     until,
+    value_at,
 )
 from fedatlas.evaluation.results import NotTestableError
 from fedatlas.schema.endings import Ending, ending_of
@@ -43,6 +45,13 @@ def why_no_record(trace: Trace, measurement: str, target: float) -> str:
     ):
         return ""
     return f"run '{trace.attrs['run']}' was ended at {ending.in_words}"
+
+
+def how_near(names: Sequence[str], traces: Sequence[Trace], measurement: str) -> str:
+    """The best that the median over seeds of each run has, in words."""
+    best = [best_level(trace, measurement) for trace in traces]
+    told = (f"{value_at(measurement, one):.4g}" if np.isfinite(one) else "none" for one in best)
+    return "at best " + ", ".join(f"{run} {value}" for run, value in zip(names, told, strict=True))
 
 
 def recorded_until(traces: Sequence[Trace], share: float) -> list[Trace]:

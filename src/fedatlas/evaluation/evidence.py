@@ -36,7 +36,8 @@ def format_effect(effect: Effect, what: str, smaller: str, larger: str) -> str:
         ratio, bounds = format_ratios(effect)
         if np.isinf(effect.estimate):
             return f"{ratio} of {what} {bounds}"
-        return f"{_named(-effect.estimate) or ratio} the {what} {bounds}"
+        named = "" if effect.bound else _named(-effect.estimate)
+        return f"{named or ratio} the {what} {bounds}"
     if np.isnan(effect.estimate):
         return f"{what}: unknown"
     return f"{what} {format_difference(effect, smaller, larger)}"
@@ -44,6 +45,8 @@ def format_effect(effect: Effect, what: str, smaller: str, larger: str) -> str:
 
 def format_ratios(effect: Effect) -> tuple[str, str]:
     """An effect in decades as a ratio, "1.02 times", and its interval, "(1.01 to 1.03)".
+
+    A ratio that is a bound says so: "at most 1.02 times".
 
     Three digits, or more where both ends of the interval would round to one number, or a ratio
     other than 1 would round to 1: "1 times (1 to 1)" says nothing.
@@ -53,10 +56,11 @@ def format_ratios(effect: Effect) -> tuple[str, str]:
         reaches = f"; from {number(low)} times on" if np.isfinite(low) else ""
         reaches += f"; up to {number(high)} times" if np.isfinite(high) else ""
         return "no ratio", f"({_without(effect)} has no value{reaches})"
+    bound = f"{effect.bound} " if effect.bound else ""
     if effect.exact:
-        return f"{number(middle)} times", "(exact)"
+        return f"{bound}{number(middle)} times", "(exact)"
     if low == middle == high == 0:
-        return "exactly 1 times", "(the same under every seed)"
+        return f"{bound or 'exactly '}1 times", "(the same under every seed)"
     told: list[str] = []
     for digits in range(3, _MOST_DIGITS + 1):
         told = [number(value, digits) for value in (low, middle, high)]
@@ -66,7 +70,12 @@ def format_ratios(effect: Effect) -> tuple[str, str]:
         ]
         if not any(rounded) and (told[0] != told[2] or high - low < _ROUNDING):
             break
-    return f"{told[1]} times", f"({told[0]} to {told[2]})"
+    return f"{bound}{told[1]} times", f"({told[0]} to {told[2]})"
+
+
+def bound_of_ratio(first: bool, second: bool) -> str:
+    """Words for the ratio of two numbers, by whether each is itself an upper bound."""
+    return "about" if first and second else "at most" * first + "at least" * second
 
 
 def format_difference(effect: Effect, positive: str, negative: str) -> str:
@@ -127,6 +136,8 @@ def counts(effect: Effect) -> str:
 def format_repeats(effect: Effect) -> str:
     """How many seeds repeat others, and whether seeds were added after a verdict; or empty."""
     if effect.repeats and effect.seeds == 1:
+        if np.isinf(effect.estimate):
+            return f"; none of {effect.repeats + 1} seeds has a value: one observation"
         return f"; all {effect.repeats + 1} seeds coincide: one observation"
     told = f"; {effect.repeats} seeds repeat others and are not counted" if effect.repeats else ""
     return f"{told}; holds whenever seeds stop being added" if effect.seeds_added else told
@@ -221,6 +232,8 @@ def in_full(effect: Effect) -> str:
 
 def format_needed(effect: Effect) -> str:
     """Seeds in all that would decide an undecided verdict with this effect, in words."""
+    if np.isinf(effect.estimate):  # a run has no value, and more seeds will not give it one
+        return UNKNOWN
     if effect.needed is not None:
         return str(effect.needed)
     # One seed has no spread. An effect with a p is that of a decided case of the claim.

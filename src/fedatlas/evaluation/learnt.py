@@ -11,8 +11,8 @@ import numpy as np
 
 from fedatlas.evaluation.comparison import ROUNDING
 from fedatlas.evaluation.evidence import target_name
-from fedatlas.evaluation.levels import Trace, log_target
-from fedatlas.evaluation.quantities import EffectTest, sign_of, unit_of_losses
+from fedatlas.evaluation.levels import Trace, log_target, sign_of
+from fedatlas.evaluation.quantities import EffectTest, unit_of_losses
 from fedatlas.evaluation.results import NotTestableError, Results
 from fedatlas.schema.claims import CaseOutcome
 

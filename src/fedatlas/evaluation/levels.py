@@ -197,6 +197,11 @@ def log_measurement(trace: Trace, measurement: str, target: float = np.inf) -> n
     return np.where(worse_than_start(trace, measurement), np.maximum(levels, levels[:, :1]), levels)
 
 
+def sign_of(measurement: str) -> int:
+    """The sign that turns values into losses."""
+    return -1 if measurement in LARGER_IS_BETTER else 1
+
+
 def drawn_values(trace: Trace, measurement: str) -> np.ndarray:
     """Values by record as figures show them: sub-optimality ends at the accuracy of the optimum."""
     return np.maximum(column(trace, measurement), shown_floor(measurement))
@@ -388,13 +393,16 @@ def cost_to_reach(trace: Trace, measurement: str, cost: str, target: float) -> n
 
 def common_target(traces: Sequence[Trace], measurement: str) -> float:
     """The best level that the medians over seeds of all traces reach; diverged seeds are +inf."""
-    lowest = []
-    for trace in traces:
-        lost = diverged(trace)[:, None]
-        levels = np.where(lost, np.inf, log_measurement(trace, measurement))
-        lowest.append(float(np.median(levels, axis=0).min()))
+    lowest = [best_level(trace, measurement) for trace in traces]
     # A run whose seeds mostly diverged reaches no level: the other sets the target.
     return max(filter(np.isfinite, lowest), default=-np.inf)
+
+
+def best_level(trace: Trace, measurement: str) -> float:
+    """The best level that the median over seeds reaches; +inf if most seeds diverged."""
+    lost = diverged(trace)[:, None]
+    levels = np.where(lost, np.inf, log_measurement(trace, measurement))
+    return float(np.median(levels, axis=0).min())
 
 
 def mean_interval(values: np.ndarray) -> tuple[float, float, float]:

@@ -26,11 +26,13 @@ from fedatlas.evaluation.ended import (
     Extremes,
     coincide,
     ended_at,
+    how_near,
     recorded_until,
     require_records,
     what_would_tell,
 )
 from fedatlas.evaluation.evidence import (
+    bound_of_ratio,
     counts,
     format_cost,
     format_effect,
@@ -54,6 +56,7 @@ from fedatlas.evaluation.levels import (
     mean_along,
     reached,
     rounds_of,
+    sign_of,
     smallest,
     worse_than_start,
 )
@@ -226,7 +229,8 @@ class EffectTest(ClaimTest, ABC):
                 one, other = first.closer(times), second.closer(times)
                 return advantages(one.after, other.before), advantages(one.before, other.after)
 
-        return self.decided(results, traces, gaps, describe, measurement, extremes)
+        bound = bound_of_ratio(*at_floor(found, self.unit, measurement))
+        return self.decided(results, traces, gaps, describe, measurement, extremes, bound)
 
     def decided(
         self,
@@ -236,14 +240,16 @@ class EffectTest(ClaimTest, ABC):
         describe: Callable[[Effect], str],
         measurement: str,
         extremes: Extremes | None = None,
+        bound: str = "",
     ) -> CaseOutcome:
         """The outcome of advantages (seeds,), with evidence that describes the effect.
 
         traces: that were compared. measurement: from which advantages come. extremes: not testable
-        where the outcome depends on what records leave open.
+        where the outcome depends on what records leave open. bound: as that of `Effect`.
         """
         criterion = self.criterion
         outcome, effect = results.compare(gaps, criterion, self.unit, traces, measurement)
+        effect = replace(effect, bound=bound)
         evidence = describe(effect)
         if extremes and outcome != "undecided":
             open_to, found = extremes, outcome
@@ -307,11 +313,11 @@ def to_target(
         starts_there = log_measurement(trace, measurement, target)[:, 0] <= target
         if (starts_there & np.isneginf(crossing.cost)).any():
             raise NotTestableError(f"{subject}: {name} starts there")
-    if all(np.isposinf(crossing.cost).all() for crossing in found):
-        raise NotTestableError(f"{subject}: neither run arrives")
     # The lower middle: of as many that arrive as do not, the typical seed arrives.
-    if all(np.isposinf(np.quantile(crossing.cost, 0.5, method="lower")) for crossing in found):
-        raise NotTestableError(f"{subject}: under most seeds neither run arrives")
+    for share, who in ((0.0, "neither run"), (0.5, "under most seeds neither run")):
+        if all(np.isposinf(np.quantile(one.cost, share, method="lower")) for one in found):
+            near = how_near(names, traces, measurement)
+            raise NotTestableError(f"{subject}: {who} arrives; {near}")
     if cost == EPSILON:
         deltas = [delta_to_reach(trace, measurement, target) for trace in traces]
         if why := why_no_common_delta(list(zip(names, deltas, strict=True))):
@@ -467,15 +473,20 @@ def lost_apart(trace: Trace, measurement: str, losses: np.ndarray) -> np.ndarray
 def format_ends(names: Sequence[str], found: Measured, unit: str, measurement: str) -> str:
     """The subject, and each run's mean over seeds, in the measurement's own direction.
 
-    It is an upper bound where a seed's level lies below what is told apart.
+    It is an upper bound where a seed's level lies at the floor.
     """
-    floor = -np.inf if found.between else np.log10(smallest(measurement))
-    ends = []
-    for name, losses in zip(names, found.losses, strict=True):
-        cut_off = unit == "decades" and bool((losses <= floor).any())
-        loss = partial(format_loss, unit=unit)
-        ends.append(mean_of(f"{name} ≤" if cut_off else name, losses, loss))
+    bounds = at_floor(found, unit, measurement)
+    ends = [
+        mean_of(f"{name} ≤" if bound else name, losses, partial(format_loss, unit=unit))
+        for name, losses, bound in zip(names, found.losses, bounds, strict=True)
+    ]
     return f"{found.subject}: {', '.join(ends)}"
+
+
+def at_floor(found: Measured, unit: str, measurement: str) -> list[bool]:
+    """Whether a level of each run lies below what is told apart; costs have no floor."""
+    floor = np.log10(smallest(measurement)) if unit == "decades" else -np.inf
+    return [bool((own <= floor).any()) and not found.between for own in found.losses]
 
 
 def format_loss(loss: float, unit: str) -> str:
@@ -487,8 +498,3 @@ def _spread(losses: Sequence[np.ndarray]) -> float:
     """The larger standard deviation over seeds of two runs; 0 where there is none."""
     healthy = [values[np.isfinite(values)] for values in losses]
     return max((float(np.std(values, ddof=1)) for values in healthy if len(values) > 1), default=0)
-
-
-def sign_of(measurement: str) -> int:
-    """The sign that turns values into losses."""
-    return -1 if measurement in LARGER_IS_BETTER else 1

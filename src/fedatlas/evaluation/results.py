@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -13,10 +13,10 @@ from fedatlas.evaluation.bounds import Row
 from fedatlas.evaluation.comparison import Criterion, Interval, compare, median_interval
 from fedatlas.evaluation.constants import Constants
 from fedatlas.evaluation.levels import Trace, column, specification
-from fedatlas.evaluation.selection import Choice, Effort, Traces, format_tuning
+from fedatlas.evaluation.selection import Choice, Effort, Traces, format_tuning, why_not_tuned
 from fedatlas.evaluation.tables import Surface, budgets_of
 from fedatlas.evaluation.tuning import Grid
-from fedatlas.schema.claims import CaseOutcome, Effect, Outcome
+from fedatlas.schema.claims import CaseOutcome, ClaimTest, Effect, Outcome
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -34,6 +34,14 @@ def tested(judge: Callable[[], Iterable[CaseOutcome]]) -> list[CaseOutcome]:
         return list(judge())
     except NotTestableError as why:
         return [CaseOutcome("", "not testable", str(why))]
+
+
+def judged(test: ClaimTest, results: Results) -> Iterator[CaseOutcome]:
+    """The cases of a test; not testable where a run that it needs was never tuned."""
+    if why := results.why_not_tuned(*test.tuned_runs):
+        yield CaseOutcome("", "not testable", why)
+    else:
+        yield from test.judge(results)
 
 
 @dataclass(frozen=True)
@@ -147,6 +155,10 @@ class Results:
             )
         return {step: {run: of_run[run][step] for run in runs} for step in sorted(common)}
 
+    def why_not_tuned(self, *runs: str) -> str:
+        """Why the chosen points of runs say nothing; empty if they do. See `why_not_tuned`."""
+        return why_not_tuned({run: self.chosen[run].effort for run in runs if run in self.chosen})
+
     def tuned(self, outcome: CaseOutcome, *runs: str) -> CaseOutcome:
         """The outcome, with how the runs' points were chosen; see `format_tuning`."""
         told = format_tuning({run: self.chosen[run].effort for run in runs}, self.selected_by)
@@ -154,6 +166,9 @@ class Results:
 
     def at_points(self, outcome: CaseOutcome, points: Mapping[str, str]) -> CaseOutcome:
         """The outcome of declared points of runs, with how what they do not state was chosen."""
+        efforts = {run: self.chosen[run].efforts.get(point) for run, point in points.items()}
+        if why := why_not_tuned({run: effort for run, effort in efforts.items() if effort}):
+            return CaseOutcome(outcome.case, "not testable", why)
         told = self.tuning_at(points)
         return replace(outcome, evidence=f"{outcome.evidence}; {told}") if told else outcome
 

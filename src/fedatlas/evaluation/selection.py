@@ -13,10 +13,17 @@ from fedatlas.evaluation.levels import Trace, diverged, reached, rounds_of, spec
 from fedatlas.files import write_text
 from fedatlas.schema.endings import ending_of
 from fedatlas.schema.models import Model, read_json, validated
-from fedatlas.schema.runs import Candidate, Selection, agreeing, best_candidate, flat
+from fedatlas.schema.runs import (
+    Candidate,
+    Selection,
+    agreeing,
+    best_candidate,
+    best_candidates,
+    flat,
+)
 
 # Keys of a record that say how a point was chosen.
-_CHOICE = ("selected", "tried", "at_edge", "selected_by_seed")
+_CHOICE = ("selected", "tried", "tied", "at_edge", "selected_by_seed")
 
 #: run → point → trace, in the order of the experiment file.
 Traces: TypeAlias = Mapping[str, Mapping[str, Trace]]
@@ -74,11 +81,12 @@ class Effort(NamedTuple):
     """The effort by which a point was chosen.
 
     at_edge: hyper-parameters chosen at the edge of their grid. tried: among how many points; 1: it
-    was declared.
+    was declared. tied: how many of these are the best, but for rounding; 0 if all were lost.
     """
 
     at_edge: tuple[str, ...] = ()
     tried: int = 1
+    tied: int = 1
 
 
 @dataclass(frozen=True)
@@ -167,7 +175,8 @@ def choices(record: dict[str, Any]) -> dict[str, Choice]:
     """Read back a written record."""
 
     def effort(entry: Mapping[str, Any]) -> Effort:
-        return Effort(tuple(entry["at_edge"]), entry["tried"])
+        # Records of older versions do not count ties.
+        return Effort(tuple(entry["at_edge"]), entry["tried"], entry.get("tied", 1))
 
     return {
         run: Choice(
@@ -189,6 +198,17 @@ def choices(record: dict[str, Any]) -> dict[str, Choice]:
     }
 
 
+def why_not_tuned(efforts: Mapping[str, Effort]) -> str:
+    """Words if every configuration of a tuned run was lost, so that none was chosen; else empty."""
+    lost = [run for run, effort in efforts.items() if effort.tried > 1 and not effort.tied]
+    if not lost:
+        return ""
+    return (
+        f"{', '.join(lost)} not tuned: every configuration diverged on tuning seeds, or ended "
+        "above its start; extend the grid"
+    )
+
+
 def seen_test_rows(measurement: str) -> str:
     """Words if a choice by this measurement looked at test rows; else empty."""
     return f" by {measurement} on test rows" if measurement.startswith("test_") else ""
@@ -200,13 +220,19 @@ def format_tuning(efforts: Mapping[str, Effort], measurement: str) -> str:
     measurement: by which; it is named where it looks at test rows, which may be those of the claim.
     """
     by = seen_test_rows(measurement)
-    by_effort: dict[int, list[str]] = {}
+    by_effort: dict[str, list[str]] = {}
     for run, effort in efforts.items():
-        by_effort.setdefault(effort.tried, []).append(run)
-    told = []
-    for tried, alike in by_effort.items():
-        who = f"{', '.join(alike)} " if len(by_effort) > 1 else ""
-        told.append(f"{who}chosen among {tried} points{by}" if tried > 1 else f"{who}not tuned")
+        how = "not tuned"
+        if effort.tried > 1:
+            ties = f", {effort.tied} of which tie as the best" if effort.tied > 1 else ""
+            how = f"chosen among {effort.tried} points{by}{ties}"
+        if why_not_tuned({run: effort}):
+            how = f"not tuned, as all {effort.tried} points were lost"
+        by_effort.setdefault(how, []).append(run)
+    told = [
+        f"{', '.join(alike)} {how}" if len(by_effort) > 1 else how
+        for how, alike in by_effort.items()
+    ]
     told += [
         f"{run} at the edge of its grid in {', '.join(effort.at_edge)}"
         for run, effort in efforts.items()
@@ -247,9 +273,15 @@ def _entry(
     best = best_candidate(candidates)
     by_seed = []
     for seed in range(len(best["scores_by_seed"])):
-        found = [one for one in candidates if one["scores_by_seed"][seed] is not None]
-        lowest = min(found, key=lambda one: one["scores_by_seed"][seed], default=None)
-        by_seed.append(lowest and lowest["point"])  # None if that seed was lost everywhere
+        alone = [one["scores_by_seed"][seed] for one in candidates]
+        lowest = best_candidate(
+            [
+                {**one, "score": score, "scores_by_seed": [score]}
+                for one, score in zip(candidates, alone, strict=True)
+            ]
+        )
+        # None if that seed was lost everywhere.
+        by_seed.append(None if lowest["score"] is None else lowest["point"])
     return {
         "selected": best["point"],
         **_effort(best, tried or candidates),
@@ -259,7 +291,9 @@ def _entry(
 
 
 def _effort(chosen: Candidate, tried: Sequence[Candidate]) -> dict[str, Any]:
-    return {"tried": len(tried), "at_edge": _at_edge(chosen, tried)}
+    best = best_candidates(tried)
+    tied = sum(one["score"] is not None for one in best)
+    return {"tried": len(tried), "tied": tied, "at_edge": _at_edge([chosen, *best], tried)}
 
 
 def _tuned(
@@ -288,17 +322,22 @@ def _tuned(
     return _entry(tuned, list(tried_by_any.values()))
 
 
-def _at_edge(chosen: Candidate, candidates: Sequence[Candidate]) -> list[str]:
-    """Hyper-parameters whose chosen value is the largest or the smallest that was tried."""
+def _at_edge(best: Sequence[Candidate], candidates: Sequence[Candidate]) -> list[str]:
+    """Hyper-parameters whose best value is the largest or the smallest that was tried.
+
+    best: the chosen one, and those that tie with it. A value within the grid is no edge.
+    """
     edges = []
     declared = [flat(one["hyper_parameters"]) for one in candidates]
-    for key, value in flat(chosen["hyper_parameters"]).items():
+    values = [flat(one["hyper_parameters"]) for one in best]
+    for key in values[0]:
         tried = [parameters.get(key) for parameters in declared]
         numbers = {number for number in tried if isinstance(number, int | float)}
         # Values that are no numbers, such as schemes, have no edge.
         whole = all(isinstance(number, int | float) for number in tried)
-        if whole and len(numbers) > 1 and value in (min(numbers), max(numbers)):
-            edges.append(key)
+        if whole and len(numbers) > 1:
+            ends = min(numbers), max(numbers)
+            edges += [key] if all(own.get(key) in ends for own in values) else []
     return edges
 
 

@@ -20,7 +20,7 @@ from fedatlas.evaluation.levels import Trace
 from fedatlas.evaluation.selection import TunedRun
 from fedatlas.schema.claims import CaseOutcome, Outcome
 from fedatlas.schema.models import read_json
-from fedatlas.schema.runs import Candidate, agreeing, flat
+from fedatlas.schema.runs import Candidate, agreeing, best_candidate, flat
 
 #: Fewer seeds decide nothing: their typical one alone says how a draw comes out.
 FEWEST_SEEDS = 6
@@ -70,11 +70,11 @@ def band_of_best(values: np.ndarray, share: float = BAND) -> tuple[np.ndarray, n
 def ranked(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Candidates from the best on, as points are chosen: those that lost a seed last."""
 
-    def key(one: Candidate) -> tuple[bool, float]:
-        score = one["score"]
-        return None in one["scores_by_seed"], float("inf") if score is None else score
-
-    return sorted(candidates, key=key)
+    left, found = list(candidates), []
+    while left:
+        found.append(best_candidate(left))
+        left.remove(found[-1])
+    return found
 
 
 def grids_of(
@@ -185,11 +185,16 @@ def _to_text(shares: Sequence[Mapping[Outcome, float]]) -> str:
         if end < len(most) and most[end] == most[start]:
             continue
         last = f" to {end}" if end - 1 > start else ""
-        which = dict.fromkeys(f"{shares[place][most[start]]:.2g}" for place in (start, end - 1))
-        tries = "try" if end == 1 else "tries"
-        told.append(f"{start + 1}{last} {tries}: {most[start]} in {' to '.join(which)} of draws")
+        which = dict.fromkeys(_share(shares[place][most[start]]) for place in (start, end - 1))
+        draws = "all draws" if [*which] == ["1"] else f"{' to '.join(which)} of draws"
+        told.append(f"{start + 1}{last} {'try' if end == 1 else 'tries'}: {most[start]} in {draws}")
         start = end
     return "; ".join(told)
+
+
+def _share(share: float) -> str:
+    """A share of draws; 1 is that of all."""
+    return "1" if share > 1 - 1e-9 else f"{min(share, 0.99):.2g}"
 
 
 def ends(text: str) -> tuple[str, str, int]:

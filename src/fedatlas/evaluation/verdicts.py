@@ -128,7 +128,7 @@ _EFFECT = tuple(field.name for field in fields(Effect))
 _OWN = tuple(field.name for field in fields(Verdict) if field.name != "effect")
 _COLUMNS = (*_OWN, *_EFFECT)
 # Columns that older published files do not have.
-_LATER = ("horizon", "tries", "why", "seeds_added")
+_LATER = ("horizon", "tries", "why", "seeds_added", "bound")
 
 
 def judge_claims(

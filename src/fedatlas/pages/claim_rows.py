@@ -75,7 +75,7 @@ def claim_rows(verdicts: Sequence[Verdict]) -> list[ClaimRow]:
 
 def effect_so_far(effect: Effect) -> str:
     """The effect with its interval, or a note that too few seeds give none."""
-    if math.isfinite(effect.low) or math.isfinite(effect.high):
+    if math.isinf(effect.estimate) or math.isfinite(effect.low) or math.isfinite(effect.high):
         return in_short(effect)
     fewest = fewest_seeds(effect.seeds_added)
     none = f"(no interval{f' below {fewest} seeds' * (effect.seeds < fewest)})"

@@ -105,7 +105,8 @@ def _chosen(run: str, hyper_parameter: str, selection: Mapping[str, Any]) -> str
         for tried in entry["candidates"]
     }
     by_seed = ["none" if point is None else values[point] for point in entry["selected_by_seed"]]
-    return f"{values[entry['selected']]}; by seed {', '.join(by_seed)}"
+    lost = entry["tried"] > 1 and not entry.get("tied", 1)
+    return f"{'none' if lost else values[entry['selected']]}; by seed {', '.join(by_seed)}"
 
 
 def _delta_reaches_one(run: str, file: Path) -> str:

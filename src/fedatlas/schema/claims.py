@@ -67,7 +67,8 @@ class Effect:
     further pairs, each equal to one of these. needed: number of seeds that would probably decide,
     where the outcome is undecided and the number known. p: one-sided, of the sign test behind
     "reproduced" and "contradicted". seeds_added: whether seeds were added after a verdict; if so,
-    interval and p hold at whatever number of seeds one stops.
+    interval and p hold at whatever number of seeds one stops. bound: of a ratio to which levels at
+    their floor contribute: "at most", "at least" or, if both runs have some, "about".
     """
 
     estimate: float
@@ -81,6 +82,7 @@ class Effect:
     p: float | None = None
     repeats: int = 0
     seeds_added: bool = False
+    bound: str = ""
 
     @property
     def exact(self) -> bool:
@@ -229,6 +231,11 @@ class ClaimTest(KindModel):
     def of_choice(self) -> bool:
         """Whether it looks at the points that a selection chose."""
         return "trained" in self.needs
+
+    @property
+    def tuned_runs(self) -> tuple[str, ...]:
+        """Runs without a tuned configuration of which there is nothing to judge."""
+        return self.runs if self.of_choice else ()
 
     def lines(self, selected: Callable[..., list[Any]]) -> Iterator[Any]:
         """The `Line`s whose slopes it judges, if `has_slopes`.

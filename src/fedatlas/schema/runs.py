@@ -6,6 +6,7 @@ JSON.
 """
 
 from collections.abc import Mapping, Sequence
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
@@ -70,13 +71,30 @@ def apart(point: Mapping[str, Any]) -> dict[str, Any]:
 Candidate = Mapping[str, Any]
 
 
+#: Scores, in decades, that differ by no more are equal but for rounding.
+TIE = 1e-9
+
+
 def best_candidate(candidates: Sequence[Candidate]) -> Candidate:
-    """That of the lowest score, the first of several; one that lost a seed only if all did."""
-    healthy = [one for one in candidates if None not in one["scores_by_seed"]]
-    return min(
-        healthy or candidates,
-        key=lambda one: float("inf") if one["score"] is None else one["score"],
-    )
+    """Of the best candidates that with the smallest hyper-parameters, in alphabetical order."""
+    return min(best_candidates(candidates), key=lambda one: size_of(one["hyper_parameters"]))
+
+
+def best_candidates(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Those of the lowest score, which tie; ones that lost a seed only if all did."""
+    healthy = [one for one in candidates if None not in one["scores_by_seed"]] or candidates
+    scores = [inf if one["score"] is None else one["score"] for one in healthy]
+    lowest = min(scores) + TIE
+    return [one for one, score in zip(healthy, scores, strict=True) if score <= lowest]
+
+
+def size_of(hyper_parameters: Mapping[str, Any]) -> list[tuple[str, float, str]]:
+    """What sorts points by their hyper-parameters, however a file lists them."""
+    return [
+        (name, float(value), "") if isinstance(value, int | float) else (name, inf, str(value))
+        for name, value in sorted(flat(hyper_parameters).items())
+        if not isinstance(value, Mapping)  # whose values have names of their own
+    ]
 
 
 def agreeing(candidates: Sequence[Candidate], declared: Mapping[str, Any]) -> list[Candidate]:

@@ -28,7 +28,7 @@ from fedatlas.evaluation.quantities import (
     lost_apart,
     shared_range,
 )
-from fedatlas.evaluation.results import NotTestableError, Results
+from fedatlas.evaluation.results import NotTestableError, Results, judged
 from fedatlas.schema.claims import CaseOutcome, Kind
 from fedatlas.schema.models import Model
 from fedatlas.schema.quantities import Cost, LargerIsBetter
@@ -92,6 +92,10 @@ class HighestTest(EffectTest):
     def needs(self) -> tuple[str, ...]:
         return ("trained", "budgets") if self.graphs else ("trained",)
 
+    @property
+    def tuned_runs(self) -> tuple[str, ...]:
+        return (self.run,) if self.run else ()  # rivals are left out one by one
+
     @model_validator(mode="after")
     def _rivals_are_others(self) -> Self:
         for run, among in [
@@ -121,7 +125,7 @@ class HighestTest(EffectTest):
             yield from super().judge(results)
         for name, over in self.graphs.items():
             test = self.model_copy(update={"run": over.run, "among": over.among, "graphs": {}})
-            whole, *cases = test.judge(results)
+            whole, *cases = judged(test, results)
             drift = ", ".join(f"{run} {_drift(results, run)}" for run in test.runs)
             evidence = f"{whole.evidence}; noise gathered in x̄: {drift}"
             yield replace(whole, case=f"over {name}", evidence=evidence)
@@ -179,6 +183,8 @@ class HighestTest(EffectTest):
     def _against(
         self, results: Results, rival: str, traces: Sequence[Trace], found: Measured
     ) -> CaseOutcome:
+        if why := results.why_not_tuned(rival):
+            return CaseOutcome(f"against {rival}", "not testable", why)
         names = (self.run, rival)
         case = self.compared(results, traces, names, found, self.measurement)
         case = replace(case, case=f"against {rival}")

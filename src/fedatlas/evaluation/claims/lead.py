@@ -9,7 +9,7 @@ from pydantic import PositiveFloat, model_validator
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparison import advantages
-from fedatlas.evaluation.evidence import counts, format_effect
+from fedatlas.evaluation.evidence import bound_of_ratio, counts, format_effect
 from fedatlas.evaluation.horizon import BUDGETS, Row
 from fedatlas.evaluation.learnt import beside_constant
 from fedatlas.evaluation.quantities import (
@@ -18,6 +18,7 @@ from fedatlas.evaluation.quantities import (
     EffectTest,
     Measured,
     Window,
+    at_floor,
     by_cost,
     format_ends,
     shared_range,
@@ -144,7 +145,9 @@ class LeadTest(EffectTest):
             rows = results.of_test_rows(traces, self.measurement)
             return "; ".join([*ends, gap, counts(effect) + rows])
 
-        case = self.decided(results, traces, gaps, describe, self.measurement)
+        narrow, wide = (at_floor(each, self.unit, self.measurement) for each in found)
+        bound = bound_of_ratio(wide[0] or narrow[1], wide[1] or narrow[0])
+        case = self.decided(results, traces, gaps, describe, self.measurement, bound=bound)
         # Where runs have learnt nothing they have no lead.
         beside = [
             beside_constant(

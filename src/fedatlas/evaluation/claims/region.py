@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, SerializeAsAny, model_validator
 
 from fedatlas.evaluation.levels import Trace
-from fedatlas.evaluation.results import Results
+from fedatlas.evaluation.results import Results, judged
 from fedatlas.evaluation.slopes import Line
 from fedatlas.schema.claims import CaseOutcome, ClaimTest
 from fedatlas.schema.experiments import Experiment
@@ -75,6 +75,10 @@ class RegionTest(ClaimTest):
     def of_choice(self) -> bool:
         return any(test.of_choice for test in self.cells.values())
 
+    @property
+    def tuned_runs(self) -> tuple[str, ...]:
+        return ()  # each cell has its own
+
     def check(self, experiment: Experiment) -> None:
         for name, test in self.cells.items():
             try:
@@ -89,5 +93,5 @@ class RegionTest(ClaimTest):
 
     def judge(self, results: Results) -> Iterator[CaseOutcome]:
         for name, test in self.cells.items():
-            for one in test.judge(results):
+            for one in judged(test, results):
                 yield replace(one, case=f"{name}, {one.case}" if one.case else name)

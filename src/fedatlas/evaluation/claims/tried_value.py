@@ -16,9 +16,10 @@ from fedatlas.evaluation.evidence import level_name
 from fedatlas.evaluation.levels import Trace
 from fedatlas.evaluation.quantities import EFFECT_KEYS, WINDOW, EffectTest, Measured, Window
 from fedatlas.evaluation.results import NotTestableError, Results
-from fedatlas.evaluation.selection import number_at, scores
+from fedatlas.evaluation.selection import hyper_parameters, number_at, scores
 from fedatlas.schema.claims import CaseOutcome, ClaimTest, Kind, Outcome
 from fedatlas.schema.experiments import Experiment
+from fedatlas.schema.runs import TIE, size_of
 
 
 class Tried(NamedTuple):
@@ -148,8 +149,10 @@ class TriedValueTest(EffectTest):
 
 
 def _best_of(tried: Sequence[Tried]) -> Tried:
-    """The one of the lowest score, the first of several."""
-    return min(tried, key=lambda one: one.score)
+    """The one of the lowest score; of tied ones as points are chosen."""
+    lowest = min(one.score for one in tried) + TIE
+    tied = [one for one in tried if one.score <= lowest]
+    return min(tied, key=lambda one: size_of(hyper_parameters(one.trace)))
 
 
 class ChosenValueTest(ClaimTest):
@@ -232,4 +235,7 @@ class ChosenValueTest(ClaimTest):
         choice = results.chosen[run]
         by_seed = zip(*(choice.by_seed[point] for point in values), strict=True)
         rows = [[choice.scores[point] for point in values], *by_seed]
-        return [list(values.values())[int(np.argmin(row))] for row in rows]
+        return [
+            min(v for v, score in zip(values.values(), row, strict=True) if score <= min(row) + TIE)
+            for row in rows
+        ]
