@@ -259,6 +259,23 @@ def test_a_declared_problem_is_one_of_profiles_and_the_explorer(tmp_path, publis
     assert {*fedatlas.open_atlas(both).runs()["run"]} == {"mine", "other", "page"}
 
 
+def test_a_profile_finds_names_in_any_folder_and_tells_equal_ones_apart(tmp_path, published):
+    mine = fedatlas.import_runs(
+        curves(method=["page"] * 8 + ["mine"] * 8), tmp_path / "mine", problem="theirs-a"
+    )
+    asked = [mine, published], "test_accuracy", "round", [0.25, 0.3]
+    found = fedatlas.profile(*asked, runs=["mine", "theirs-a/page"])
+    assert {*found.titles} == {"mine", "page"}
+    assert {*fedatlas.profile(*asked, runs="page").titles} == {"page", "page (foreign)"}
+    titles = {*fedatlas.profile(*asked).titles.values()}
+    assert titles == {"page (foreign)", "mine (foreign)", "PAGE (published)"}
+    with pytest.raises(FedatlasError, match=r"runs: pag not found; there are page, mine$"):
+        fedatlas.profile(*asked, runs=["pag"])
+    twice = one_run(tmp_path / "twice", problem(noisy_trace(0.8)), "page", "theirs-a")
+    with pytest.raises(FedatlasError, match=r"theirs-a/page: is in .*hed and in .*twice:"):
+        fedatlas.profile([*asked[0], twice], *asked[1:])
+
+
 def test_runs_that_were_trained_are_not_replaced(tmp_path):
     write_atlas(tmp_path / "experiments" / "a", {})
     one_run(tmp_path / "experiments" / "a", problem(noisy_trace(0.8)), experiment="traces")

@@ -19,7 +19,7 @@ from fedatlas.evaluation.quantities import common_delta
 from fedatlas.plain_text import printable
 from fedatlas.schema.config import Names
 from fedatlas.schema.quantities import MEASUREMENTS, axis
-from fedatlas.store.atlas import Atlas, AtlasRun, as_atlas, atlas_runs
+from fedatlas.store.atlas import Atlas, AtlasRun, as_atlas, atlas_runs, check_runs
 from fedatlas.store.beside import beside, notes, thinning
 from fedatlas.store.saving import Cell, Tabular, save_table
 from fedatlas.store.views import is_thinned, thinned
@@ -289,7 +289,8 @@ def measured(
     where no published run solved the problem of ours.
     """
     own = as_atlas(atlas)
-    chosen = atlas_runs(own, experiments=experiments, runs=runs, all_points=all_points)
+    chosen = [*atlas_runs(own, experiments=experiments, runs=runs, all_points=all_points)]
+    check_runs(runs, own.places(experiments))
     mine = measuring(chosen, metric)
     if against is None:
         return Measured(mine, [], [], lambda: [*marks(mine), *thinning(mine)])

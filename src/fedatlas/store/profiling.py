@@ -37,7 +37,7 @@ from fedatlas.markdown import counted
 from fedatlas.plain_text import printable
 from fedatlas.schema.config import Names, is_named, listed
 from fedatlas.schema.quantities import check_reachable
-from fedatlas.store.atlas import Atlas, AtlasRun, as_atlas, atlas_runs
+from fedatlas.store.atlas import Atlas, AtlasRun, as_atlas, atlas_runs, check_runs
 from fedatlas.store.beside import differences, problem_of, selection_of
 from fedatlas.store.compared import RunName, format_names, marks
 from fedatlas.store.comparison import check_level, known_axis
@@ -196,12 +196,15 @@ def profile(
     """
     given = [atlas] if isinstance(atlas, Atlas | Path | str) else atlas
     atlases = [as_atlas(one) for one in given]
+    there = [*zip(atlases, _named_in(atlases, experiments), strict=True)]
+    there = [(own, named) for own, named in there if named != []]
     found = [
         (own, run)
-        for own, named in zip(atlases, _named_in(atlases, experiments), strict=True)
-        for run in (atlas_runs(own, experiments=named, runs=runs) if named != [] else ())
+        for own, named in there
+        for run in atlas_runs(own, experiments=named, runs=runs)
         if isinstance(metric, str) or problem_of(run) in metric
     ]
+    check_runs(runs, (place for own, named in there for place in own.places(named)))
     metrics = {
         name: metric if isinstance(metric, str) else metric[name]
         for name in (problem_of(run) for _, run in found)
@@ -322,16 +325,22 @@ _Methods = dict[str, tuple[Atlas, AtlasRun]]
 def _problems(
     found: Sequence[tuple[Atlas, AtlasRun]], metrics: Mapping[str, str], costs: Sequence[str]
 ) -> tuple[dict[str, _Methods], list[str]]:
-    """Experiment → method → run, of methods that all experiments have; and what to note."""
+    """Experiment → method → run, of methods that all experiments have; and what to note.
+
+    A run made elsewhere that has the name of a trained one is another method.
+    """
+    trained = {run.run for _, run in found if "foreign" not in run.trace.attrs}
     problems: dict[str, _Methods] = {}
     for own, run in found:
         methods = problems.setdefault(problem_of(run), {})
-        if run.run in methods:
+        is_another = "foreign" in run.trace.attrs and run.run in trained
+        method = f"{run.run} (foreign)" if is_another else run.run
+        if method in methods:
             raise FedatlasError(
-                f"{problem_of(run)}/{run.run}: is in {methods[run.run][0].path} and in {own.path}: "
+                f"{problem_of(run)}/{method}: is in {methods[method][0].path} and in {own.path}: "
                 "name another run, or one folder less"
             )
-        methods[run.run] = own, run
+        methods[method] = own, run
     every = list(dict.fromkeys(method for methods in problems.values() for method in methods))
     common = [method for method in every if all(method in methods for methods in problems.values())]
     if len(common) < 2:
