@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 from matplotlib.text import Text
 
+import fedatlas
+from atlas_factory import write_atlas
 from fedatlas.evaluation.selection import choices, select
 from fedatlas.figures.colours import METHODS, PALETTE, looks
 from fedatlas.figures.style import WIDEST, Shown, as_written, look
 from fedatlas.schema.runs import Selection
 from figure_factory import figure_of
-from trace_factory import make_trace
+from trace_factory import falling_trace, make_trace
 
 RULE = Selection(window=1)
 KINDS = [
@@ -67,3 +69,13 @@ def test_a_method_has_its_colour_and_others_what_is_free():
     assert found["another"].colour in {*PALETTE.values()} - {found["one"].colour}
     many = looks({f"variant {number}": "fedavg" for number in range(20)})
     assert len({*many.values()}) == 20
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_seed_near_the_largest_number_leaves_the_others_to_be_seen(tmp_path):
+    trace = falling_trace([0.8, 0.8, 0.8])
+    trace.objective[0, 5:] = 1e300
+    file = write_atlas(tmp_path, {"ours": {"one": ({}, {"a": ("A", {"only": trace})})}})
+    low, high = fedatlas.plot(file, "objective", "round").figure.axes[0].get_ylim()
+    assert low < float(trace.objective[1].min()) and high < 1e3
+    assert fedatlas.compare(file, "objective", "round", 0.5).dataset.final_high.item() == np.inf

@@ -33,6 +33,7 @@ _LEAVES = "ranges of seeds leave the axis of {}"
 _LEFT = "a seed leaves the axis of {}"
 # A lowest or highest seed that makes the axis longer than so many times is left out of its limits.
 _STRETCH = 4.0
+_MOST = 1e100  # that is drawn: margins of an axis would pass the largest number
 _DECADES = 1.5  # that a logarithmic axis reaches beyond medians, at most
 _BARS = 6  # of a curve
 _OTHERS: dict[str, Any] = {"color": "0.85", "lw": 0.8, "zorder": 0.5}
@@ -230,7 +231,7 @@ def _healthy_seeds(
         return np.empty(0), np.empty((0, 0))
     healthy = ~diverged(curve.trace)
     costs = cost_axis(curve.trace, cost)[healthy]
-    values = drawn_values(curve.trace, measurement)[healthy]
+    values = np.clip(drawn_values(curve.trace, measurement)[healthy], -_MOST, _MOST)
     y = np.stack([np.interp(x, *seed) for seed in zip(costs, values, strict=True)])
     if not logarithmic:
         return x, y
