@@ -5,13 +5,13 @@ import pytest
 from matplotlib.text import Text
 
 import fedatlas
-from atlas_factory import write_atlas
+from atlas_factory import noisy_trace, write_atlas
 from fedatlas.evaluation.selection import choices, select
 from fedatlas.figures.colours import METHODS, PALETTE, looks
 from fedatlas.figures.style import WIDEST, Shown, as_written, look
 from fedatlas.schema.runs import Selection
-from figure_factory import figure_of
-from trace_factory import falling_trace, make_trace
+from figure_factory import caption, composed, figure_of
+from trace_factory import falling_trace, make_trace, vertical_trace
 
 RULE = Selection(window=1)
 KINDS = [
@@ -79,3 +79,41 @@ def test_a_seed_near_the_largest_number_leaves_the_others_to_be_seen(tmp_path):
     low, high = fedatlas.plot(file, "objective", "round").figure.axes[0].get_ylim()
     assert low < float(trace.objective[1].min()) and high < 1e3
     assert fedatlas.compare(file, "objective", "round", 0.5).dataset.final_high.item() == np.inf
+
+
+def test_what_is_covered_is_wider_and_nothing_else_is():
+    same, other = falling_trace([0.5, 0.6, 0.7]), falling_trace([0.8, 0.8, 0.8])
+    canvas = composed({"page": {"p": same}, "avg": {"p": other}, "scaffold": {"p": same}})
+    widths = [{line.get_label(): line.get_lw() for line in place.lines} for place in canvas.axes]
+    for own in widths:
+        assert own["FedPAGE"] > 2.5 * own["FedAvg"] and own["FedAvg"] == own["SCAFFOLD"]
+    assert "Wider lines lie below lines that" in caption(canvas)
+    apart = composed({"page": {"p": same}, "avg": {"p": other}})
+    assert "ider" not in caption(apart)
+
+
+def test_a_caption_counts_the_seeds_that_are_drawn_and_says_where_they_end():
+    lost, short = (falling_trace([0.5, 0.6, 0.7, 0.8]) for _ in range(2))
+    for name in ("round", "gradient_norm", "objective"):
+        lost[name] = lost[name].broadcast_like(lost.gradient_norm).copy()
+        lost[name][0, 8:] = np.nan
+    lost["status"][0] = "diverged"
+    short["round"] = short["round"].broadcast_like(short.gradient_norm).copy()
+    short["round"][1, 11:] = short["round"][1, 10]
+    told = caption(composed({"page": {"p": lost}, "avg": {"p": short}}))
+    assert "range of 3 to 4 seeds" in told
+    assert "Curves end with their shortest seed: FedAvg." in told
+    assert "shortest" not in caption(composed({"page": {"p": lost}}))
+
+
+def test_an_axis_explains_exchanges_of_parties_where_such_a_run_is_shown(tmp_path):
+    runs = {f"r{rate}": (f"R {rate}", {"only": noisy_trace(rate)}) for rate in (0.6, 0.7)}
+    values = 0.5 ** np.arange(9.0)[None]
+    parties = {name: (name, {"only": vertical_trace(values)}) for name in ("svrg", "saga")}
+    for own, explained in ((runs, False), (parties, True)):
+        atlas = write_atlas(tmp_path / str(explained), {"ours": {"one": ({}, own)}})
+        curves = fedatlas.plot(atlas, "gradient_norm", "exchanges").figure
+        profiles = fedatlas.profile(atlas, "gradient_norm", "exchanges", [0.1]).plot().figure
+        for canvas in (curves, profiles):
+            label = canvas.axes[0].get_xlabel()
+            assert label == "communication rounds" + "\n(of VFB²: dominated updates)" * explained

@@ -32,7 +32,7 @@ from fedatlas.evaluation.profiles import (
 from fedatlas.evaluation.tuning import ranked
 from fedatlas.figures.colours import Look, looks
 from fedatlas.figures.profiles import CostProfiles, compose
-from fedatlas.figures.style import method_of
+from fedatlas.figures.style import cost_label, method_of
 from fedatlas.markdown import counted
 from fedatlas.plain_text import printable
 from fedatlas.schema.config import Names, is_named, listed
@@ -234,13 +234,14 @@ def profile(
         problem: {method: grid[0] for method, grid in methods.items()}
         for problem, methods in grids.items()
     }
+    traces = [trace for methods in chosen.values() for trace in methods.values()]
     rows = {}
     for name in costs:
         spent = costs_to_targets(chosen, metrics, wanted, name)
         scored = scores(spent)
         tries = by_tries(grids, metrics, wanted, name)
         tries[:, [method in lacking for method in spent.methods]] = np.nan
-        rows[name] = CostProfiles(name, spent, scored, tries)
+        rows[name] = CostProfiles(name, cost_label(name, traces), spent, scored, tries)
     methods = next(iter(problems.values()))
     theirs = [own.is_published(run.place) for own, run in methods.values()]
     origins = ["published" if one and not all(theirs) else "ours" for one in theirs]
