@@ -1,7 +1,10 @@
 """Every kind of figure on one small atlas: its width, its smallest letters and its title."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 
 import fedatlas
@@ -117,3 +120,15 @@ def test_an_axis_explains_exchanges_of_parties_where_such_a_run_is_shown(tmp_pat
         for canvas in (curves, profiles):
             label = canvas.axes[0].get_xlabel()
             assert label == "communication rounds" + "\n(of VFB²: dominated updates)" * explained
+
+
+def test_a_method_without_a_colour_takes_none_that_looks_like_a_shown_one():
+    """A shade of dp_gradient_tracking is nearly the palette's pink, which would be free."""
+    shown = {"GT": "dp_gradient_tracking", "DP-GT": "dp_gradient_tracking"}
+    taken = ("fedpage", "fedavg", "scaffold")
+    methods = shown | {name: name for name in taken} | {"Mine": "mine", "Other": "other"}
+    found = looks(methods)
+    rgb = {title: np.array(to_rgb(one.colour)) for title, one in found.items()}
+    for one, other in combinations(rgb, 2):
+        assert np.linalg.norm(rgb[one] - rgb[other]) > 0.19
+    assert [found[name].colour for name in taken] == [PALETTE[METHODS[name]] for name in taken]

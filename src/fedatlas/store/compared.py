@@ -51,7 +51,8 @@ class AtlasComparison:
       two records where a straight line of the level, a logarithm, over the cost meets it; +inf if
       it never does or diverged, NaN for seeds that the run does not have;
     - `reached` (run, seed): whether the seed did; `seeds`, `seeds_reached` (run,): how many;
-    - `final_value` (run, seed): the measurement at the last record, NaN if the seed diverged;
+    - `final_value` (run, seed): the measurement at the last record, NaN if the seed diverged, as
+      `seeds_diverged` (run,) of them did;
       `final`, `final_low`, `final_high` (run,): the mean of the others and its 95 % t-interval, of
       logarithms where the measurement falls over orders of magnitude; `final_median`,
       `final_lowest`, `final_highest` (run,): their median and range;
