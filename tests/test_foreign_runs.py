@@ -240,6 +240,20 @@ def test_runs_made_elsewhere_are_published_and_profiled(tmp_path):
     assert np.allclose(spent(tmp_path / "published", 0.25), spent(results, 0.25), rtol=1e-3)
 
 
+def test_a_published_folder_says_what_was_made_elsewhere_and_is_not_checked(tmp_path):
+    for problem_said in ({}, {"problem": "theirs-a"}):
+        results = tmp_path / f"mine-{len(problem_said)}"
+        atlas = fedatlas.import_runs(curves(), results, experiment="log", **problem_said)
+        publish(atlas, results / "experiments", folder := results / "published", Publication({}))
+        crate = json.loads((folder / "ro-crate-metadata.json").read_text(encoding="utf-8"))
+        (root,) = (one for one in crate["@graph"] if one["@id"] == "./")
+        readme = " ".join((folder / "README.md").read_text(encoding="utf-8").split())
+        for told in (root["description"], readme):
+            assert "log/mine, log/other: foreign: made elsewhere, read from" in told
+            not_checked = "problem of theirs-a was declared, not checked" in told
+            assert not_checked == bool(problem_said)
+
+
 def test_a_declared_problem_is_one_of_profiles_and_the_explorer(tmp_path, published):
     both = tmp_path / "both"
     shutil.copytree(published, both / "theirs")

@@ -21,6 +21,7 @@ from fedatlas.schema.config import Names
 from fedatlas.schema.quantities import MEASUREMENTS, axis
 from fedatlas.store.atlas import Atlas, AtlasRun, as_atlas, atlas_runs, check_runs
 from fedatlas.store.beside import beside, notes, thinning
+from fedatlas.store.experiment import made_elsewhere
 from fedatlas.store.saving import Cell, Tabular, save_table
 from fedatlas.store.views import is_thinned, thinned
 
@@ -315,17 +316,10 @@ def measured(
 
 def marks(runs: Iterable[AtlasRun]) -> list[str]:
     """Marks of runs that are stale, or were made elsewhere."""
-    told: list[str] = []
-    foreign: dict[str, list[str]] = {}
-    for run in runs:
-        attributes = run.trace.attrs
-        told += [f"{run.name}: is stale: {run.stale}"] if run.stale else []
-        if "foreign" in attributes:
-            problem = attributes.get("problem")
-            of = f"; that it solves the problem of {problem} was declared, not checked"
-            why = f"{attributes['foreign']}{of if problem else ''}"
-            foreign.setdefault(why, []).append(f"{run.experiment}/{run.run}")
-    return told + [f"{', '.join(names)}: foreign: {why}" for why, names in foreign.items()]
+    every = [*runs]
+    stale = [f"{run.name}: is stale: {run.stale}" for run in every if run.stale]
+    named = ((f"{run.experiment}/{run.run}", run.trace.attrs) for run in every)
+    return stale + made_elsewhere(named)
 
 
 def _thinned(run: AtlasRun, most: int) -> AtlasRun:
