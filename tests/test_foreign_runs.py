@@ -290,6 +290,40 @@ def test_a_profile_finds_names_in_any_folder_and_tells_equal_ones_apart(tmp_path
         fedatlas.profile([*asked[0], twice], *asked[1:])
 
 
+def test_many_runs_of_other_problems_are_one_line(tmp_path):
+    runs = {"page": ("PAGE", {"only": problem(noisy_trace(0.8))})}
+    held = {f"theirs-{n}": ({}, runs) for n in "abcde"}
+    published = write_atlas(tmp_path / "published", {"ours": held})
+    mine = fedatlas.import_runs(curves(), problem="theirs-a")
+    asked = (mine, "test_accuracy", "round", 0.25)
+    (told,) = fedatlas.compare(*asked, against=published).dataset.attrs["not_comparable"]
+    assert told.startswith("4 runs of 4 experiments (theirs-b, theirs-c, theirs-d, …): problem: ")
+    assert '"theirs-a" here, another published; say in the mapping' in told
+    few = fedatlas.compare(*asked, against=published, published=["theirs-[abc]"])
+    assert len(few.dataset.attrs["not_comparable"]) == 2
+
+
+def test_commands_say_what_is_wrong_with_files_and_folders(tmp_path):
+    curves().to_csv(tmp_path / "log.csv", index=False)
+    mine = tmp_path / "mine"
+    command("import", tmp_path / "log.csv", "--output", mine)
+    asked = ("--metric", "test_accuracy", "--target", 0.25)
+    told = str(command("compare", tmp_path / "mien", *asked).exception)
+    assert told == f"{tmp_path / 'mien'}: there is no such file or folder; similar: mine"
+    told = str(command("compare", mine, *asked, "--against", tmp_path / "none" / "x").exception)
+    assert "none/x: there is no such file or folder; name a folder of results" in told
+    for option in ("--table", "--figure"):
+        file = tmp_path / "log.csv" / f"x{'.csv' if option == '--table' else '.svg'}"
+        told = str(command("compare", mine, *asked, "--cost", "round", option, file).exception)
+        assert told.endswith("log.csv is a file, not a folder: name another place")
+    both = ("--table", tmp_path / "t.tex", "--figure", tmp_path / "t.tex")
+    told = str(command("compare", mine, *asked, *both).exception)
+    assert "t.tex: is the file of --figure, too: name another file" in told
+    publish(fedatlas.open_atlas(mine), mine / "experiments", tmp_path / "out", Publication({}))
+    told = command("verify", tmp_path / "out").stdout
+    assert told == f"{tmp_path / 'out'}: has no verdicts, so there is nothing to judge again\n"
+
+
 def test_runs_that_were_trained_are_not_replaced(tmp_path):
     write_atlas(tmp_path / "experiments" / "a", {})
     one_run(tmp_path / "experiments" / "a", problem(noisy_trace(0.8)), experiment="traces")

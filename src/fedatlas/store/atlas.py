@@ -241,6 +241,11 @@ def open_atlas(path: Path | str, *, plan: Plan | None = None) -> Atlas:
         return Atlas(path, files, results=True, plan=plan)
     if path.is_dir():
         return Atlas(path, _published(path))
+    if not path.exists():
+        beside = path.parent.iterdir() if path.parent.is_dir() else ()
+        close = similar(path.name, (each.name for each in beside))
+        remedy = close or "; name a folder of results, a published one, or an experiment's traces"
+        raise FedatlasError(f"{path}: there is no such file or folder{remedy}")
     check_sums(path.parent, [path])
     return Atlas(path, [path])
 

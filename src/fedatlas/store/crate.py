@@ -58,7 +58,8 @@ def describe_folder(
     """Write ro-crate-metadata.json about all files in the folder, columns of its tables, its run.
 
     citation: what a CITATION.cff states. commit: of the repository that publishes; may be empty.
-    foreign: what is known of runs made elsewhere. The list of checksums, which holds this file's own, is written later.
+    foreign: what is known of runs made elsewhere.
+    The list of checksums, which holds this file's own, is written later.
     """
     shutil.copyfile(snakefile(), folder / _WORKFLOW)
     crate = ROCrate(version=CRATE_VERSION)
