@@ -14,7 +14,7 @@ from fedatlas.figures.colours import METHODS, PALETTE, looks
 from fedatlas.figures.style import WIDEST, Shown, as_written, look
 from fedatlas.schema.runs import Selection
 from figure_factory import caption, composed, figure_of
-from trace_factory import falling_trace, make_trace, vertical_trace
+from trace_factory import auroc_trace, falling_trace, make_trace, vertical_trace
 
 RULE = Selection(window=1)
 KINDS = [
@@ -93,6 +93,12 @@ def test_what_is_covered_is_wider_and_nothing_else_is():
     assert "Wider lines lie below lines that" in caption(canvas)
     apart = composed({"page": {"p": same}, "avg": {"p": other}})
     assert "ider" not in caption(apart)
+    # An axis of accuracies leaves out the start, beside which two ends are the same.
+    ends = {
+        run: {"p": auroc_trace(np.r_[0.1, np.linspace(end - 0.01, end, 20)][None])}
+        for run, end in (("page", 0.9), ("avg", 0.906))
+    }
+    assert "ider" not in caption(composed(ends, figure_of(measurement="test_auroc")))
 
 
 def test_a_caption_counts_the_seeds_that_are_drawn_and_says_where_they_end():

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 WIDTH = 1.3  # of lines, points
-_NEAR = 0.01  # lines coincide, as a share of a panel's height
+_NEAR = 0.01  # lines coincide, as a share of the height that is seen
 _WIDER, _WIDEST = 2.5, 6.0  # a line is than the one that covers it, and than the uppermost, points
 _NEXT_TO_NOTHING = 100  # how many times a start's cost the next record's is
 # What an axis leaves out.
@@ -91,7 +91,11 @@ def draw_panel(place: Axes, row: Row, cost: str, logarithmic: bool, *, apart: bo
     curves, measurement = row.curves, row.measurement
     drawn = [_healthy_seeds(curve, measurement, cost, logarithmic) for curve in curves]
     lines = [(x, np.median(y, axis=0)) if len(y) else (x, x) for x, y in drawn]
-    wider = _covered(lines, logarithmic, is_logarithmic(measurement, row.all))
+    seen = lines
+    if measurement in LARGER_IS_BETTER:
+        low, high, _ = _limits(row, {cost: logarithmic})
+        seen = [(x, np.clip(line, low, high)) for x, line in lines]
+    wider = _covered(seen, logarithmic, is_logarithmic(measurement, row.all))
     thicker = min(_WIDER, _WIDEST / max([*wider, 1]))
     for curve in row.others:
         x, y = _healthy_seeds(curve, measurement, cost, logarithmic)
