@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import example, assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from scipy import stats
 

@@ -102,3 +102,12 @@ def test_a_table_says_at_which_delta_each_epsilon_holds(tmp_path):
     assert not any("δ" in remark for remark in alone.remarks())
     pure = fedatlas.compare(path, *asked, runs=["laplace"])
     assert "δ" not in pure.table()["epsilon"].iloc[0]
+
+
+def test_a_run_without_noise_spends_more_than_any_epsilon(tmp_path):
+    with np.errstate(invalid="ignore"):
+        runs = {"exact": ("exact", {"only": spending(np.inf, 0.0)})}
+    path = write_atlas(tmp_path / "atlas", {"paper": {"paper-figure": ({}, runs)}})
+    found = fedatlas.compare(path, "gradient_norm", "epsilon", 0.01)
+    assert np.isposinf(found.dataset["cost_to_target"]).all()
+    assert found.table().iloc[0].tolist() == ["∞", "6 of 6"]

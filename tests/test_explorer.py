@@ -24,6 +24,7 @@ from fedatlas.evaluation.evidence import in_full
 from fedatlas.pages.claims_page import to_svg
 from fedatlas.pages.explorer import ColumnStore, round_digits, write_explorer, write_page
 from fedatlas.store.atlas import open_atlas
+from fedatlas.store.foreign import import_runs
 from fedatlas.store.publishing import Publication, publish
 from verdict_factory import effect, every_outcome, verdict
 
@@ -252,6 +253,23 @@ def test_curves_are_medians_at_equal_cost(open_page, written, cost):
     counted = trace.bytes_up + trace.bytes_down if cost == "bytes" else trace[cost]
     expected = at_equal_cost(counted.to_numpy(), trace.gradient_norm.to_numpy())
     np.testing.assert_allclose(curves(page)[1], expected, rtol=3e-6)
+
+
+def test_the_page_says_what_is_not_checked_and_what_rounds_are(open_page, tmp_path):
+    rows = pd.DataFrame({"method": "mine", "round": [0, 1, 2], "objective": [1, 0.5, 0.2]})
+    import_runs(rows, tmp_path, experiment="mine", problem="theirs")
+    write_page(tmp_path, [], tmp_path / "mine.html")
+    page = open_page("show=mine&x=round", tmp_path / "mine.html")
+    not_checked = "That runs made elsewhere solve the problem of theirs was declared, not checked."
+    assert not_checked in page.text_content("#message")
+    figure = "document.getElementById('figure').layout.xaxis.title.text"
+    option = "#cost option[value=round]"
+    assert page.evaluate(figure) == page.text_content(option) == "communication rounds"
+    page = open_page("show=vfb2-crosspaper&x=round")
+    assert page.evaluate(figure).startswith("communication rounds (of VFB²: dominated")
+    assert page.text_content(option) == "communication rounds (of VFB²: dominated updates)"
+    assert "not checked" not in page.text_content("#message")
+    assert open_page(f"{FIRST}&x=round").evaluate(figure) == "communication rounds"
 
 
 def test_diverged_seeds_are_left_out_of_medians_and_named(open_page, written):

@@ -223,7 +223,7 @@ def test_labels_and_title_say_what_is_shown():
     assert (canvas.get_suptitle(), caption(canvas)) == ("Alone", "One seed.")
     assert caption(composed(by_step())) == (
         "Lines: median, bands: range of 3 seeds. "
-        "Wider lines lie below, so that coinciding ones are seen."
+        "Wider lines lie below lines that coincide with them."
     )
 
 

@@ -277,6 +277,20 @@ def test_runs_made_elsewhere_are_published_and_profiled(tmp_path):
     assert np.allclose(spent(tmp_path / "published", 0.25), spent(results, 0.25), rtol=1e-3)
 
 
+def test_a_published_folder_says_what_was_made_elsewhere_and_is_not_checked(tmp_path):
+    for problem_said in ({}, {"problem": "theirs-a"}):
+        results = tmp_path / f"mine-{len(problem_said)}"
+        atlas = fedatlas.import_runs(curves(), results, experiment="log", **problem_said)
+        publish(atlas, results / "experiments", folder := results / "published", Publication({}))
+        crate = json.loads((folder / "ro-crate-metadata.json").read_text(encoding="utf-8"))
+        (root,) = (one for one in crate["@graph"] if one["@id"] == "./")
+        readme = " ".join((folder / "README.md").read_text(encoding="utf-8").split())
+        for told in (root["description"], readme):
+            assert "log/mine, log/other: foreign: made elsewhere, read from" in told
+            not_checked = "problem of theirs-a was declared, not checked" in told
+            assert not_checked == bool(problem_said)
+
+
 def test_a_declared_problem_is_one_of_profiles_and_the_explorer(tmp_path, published):
     both = tmp_path / "both"
     shutil.copytree(published, both / "theirs")
@@ -294,6 +308,57 @@ def test_a_declared_problem_is_one_of_profiles_and_the_explorer(tmp_path, publis
     assert "6 problems at least. 1 problem with" in caption
     # A folder of both holds all, also for the explorer.
     assert {*fedatlas.open_atlas(both).runs()["run"]} == {"mine", "other", "page"}
+
+
+def test_a_profile_finds_names_in_any_folder_and_tells_equal_ones_apart(tmp_path, published):
+    mine = fedatlas.import_runs(
+        curves(method=["page"] * 8 + ["mine"] * 8), tmp_path / "mine", problem="theirs-a"
+    )
+    asked = [mine, published], "test_accuracy", "round", [0.25, 0.3]
+    found = fedatlas.profile(*asked, runs=["mine", "theirs-a/page"])
+    assert {*found.titles} == {"mine", "page"}
+    assert {*fedatlas.profile(*asked, runs="page").titles} == {"page", "page (foreign)"}
+    titles = {*fedatlas.profile(*asked).titles.values()}
+    assert titles == {"page (foreign)", "mine (foreign)", "PAGE (published)"}
+    with pytest.raises(FedatlasError, match=r"runs: pag not found; there are page, mine$"):
+        fedatlas.profile(*asked, runs=["pag"])
+    twice = one_run(tmp_path / "twice", problem(noisy_trace(0.8)), "page", "theirs-a")
+    with pytest.raises(FedatlasError, match=r"theirs-a/page: is in .*hed and in .*twice:"):
+        fedatlas.profile([*asked[0], twice], *asked[1:])
+
+
+def test_many_runs_of_other_problems_are_one_line(tmp_path):
+    runs = {"page": ("PAGE", {"only": problem(noisy_trace(0.8))})}
+    held = {f"theirs-{n}": ({}, runs) for n in "abcde"}
+    published = write_atlas(tmp_path / "published", {"ours": held})
+    mine = fedatlas.import_runs(curves(), problem="theirs-a")
+    asked = (mine, "test_accuracy", "round", 0.25)
+    (told,) = fedatlas.compare(*asked, against=published).dataset.attrs["not_comparable"]
+    assert told.startswith("4 runs of 4 experiments (theirs-b, theirs-c, theirs-d, …): problem: ")
+    assert '"theirs-a" here, another published; say in the mapping' in told
+    few = fedatlas.compare(*asked, against=published, published=["theirs-[abc]"])
+    assert len(few.dataset.attrs["not_comparable"]) == 2
+
+
+def test_commands_say_what_is_wrong_with_files_and_folders(tmp_path):
+    curves().to_csv(tmp_path / "log.csv", index=False)
+    mine = tmp_path / "mine"
+    command("import", tmp_path / "log.csv", "--output", mine)
+    asked = ("--metric", "test_accuracy", "--target", 0.25)
+    told = str(command("compare", tmp_path / "mien", *asked).exception)
+    assert told == f"{tmp_path / 'mien'}: there is no such file or folder; similar: mine"
+    told = str(command("compare", mine, *asked, "--against", tmp_path / "none" / "x").exception)
+    assert "none/x: there is no such file or folder; name a folder of results" in told
+    for option in ("--table", "--figure"):
+        file = tmp_path / "log.csv" / f"x{'.csv' if option == '--table' else '.svg'}"
+        told = str(command("compare", mine, *asked, "--cost", "round", option, file).exception)
+        assert told.endswith("log.csv is a file, not a folder: name another place")
+    both = ("--table", tmp_path / "t.tex", "--figure", tmp_path / "t.tex")
+    told = str(command("compare", mine, *asked, *both).exception)
+    assert "t.tex: is the file of --figure, too: name another file" in told
+    publish(fedatlas.open_atlas(mine), mine / "experiments", tmp_path / "out", Publication({}))
+    told = command("verify", tmp_path / "out").stdout
+    assert told == f"{tmp_path / 'out'}: has no verdicts, so there is nothing to judge again\n"
 
 
 def test_runs_that_were_trained_are_not_replaced(tmp_path):

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import fedatlas
-from atlas_factory import noisy_trace, write_atlas
+from atlas_factory import noisy_trace, small_atlas, write_atlas
 from fedatlas.errors import FedatlasError
 from fedatlas.latex import text as latex
 from fedatlas.store.compared import RunName, format_names
@@ -96,6 +96,13 @@ def test_a_table_of_runs_made_elsewhere_says_so_below(tmp_path):
     assert "mine/" not in text and "read from" not in text
     found.save(tmp_path / "t.csv")
     assert pd.read_csv(tmp_path / "t.csv")["title"].tolist() == ["50%_a (foreign)"]
+
+
+def test_a_table_counts_the_seeds_that_diverged(tmp_path):
+    found = fedatlas.compare(small_atlas(tmp_path / "atlas"), "gradient_norm", "round", 0.1)
+    found.save(tmp_path / "t.csv")
+    rows = pd.read_csv(tmp_path / "t.csv").set_index(["experiment", "run"])["seeds_diverged"]
+    assert rows["fedpage-first", "avg"] == 1 and rows["fedpage-first", "page"] == 0
 
 
 def test_a_target_that_is_met_at_the_start_costs_nothing(tmp_path):

@@ -228,6 +228,8 @@ def _verify_verdicts(published: Path, config: Path, as_json: bool) -> None:
     else:
         for line in rejudging.format_rejudged(found):
             say(line)
+        if not found:
+            say(f"{published}: has no verdicts, so there is nothing to judge again")
     raise typer.Exit(int(any(one.why for one in found)))
 
 

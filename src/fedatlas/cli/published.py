@@ -1,6 +1,7 @@
 """Commands that share results with others, and compare them with published ones."""
 
 import shutil
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -215,6 +216,7 @@ def compare(
     from fedatlas.store.comparison import USUAL_COSTS, compare
     from fedatlas.store.plotting import plot
 
+    _check_apart(figure or (), table or ())
     costs = cost or USUAL_COSTS
     ours = open_marked(traces, config)
     theirs = None if against is None else open_marked(against, config)
@@ -265,6 +267,7 @@ def profile(
     from fedatlas.store.comparison import USUAL_COSTS
     from fedatlas.store.profiling import profile
 
+    _check_apart([figure] if figure else (), table or ())
     opened = [open_marked(folder, config) for folder in traces]
     chosen: dict[str, Any] = {"of_start": of_start, "experiments": experiments, "runs": runs}
     found = profile(opened, metric, cost or USUAL_COSTS, targets, **chosen)
@@ -273,6 +276,12 @@ def profile(
     for path in table or ():
         found.save(path)
     say(found)
+
+
+def _check_apart(figures: Iterable[Path], tables: Iterable[Path]) -> None:
+    """FedatlasError if one file would be a figure and a table."""
+    if both := {path.resolve() for path in figures} & {path.resolve() for path in tables}:
+        raise FedatlasError(f"--table {min(both)}: is the file of --figure, too: name another file")
 
 
 def data_card(output: Output, config: Configuration) -> None:

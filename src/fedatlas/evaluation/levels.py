@@ -357,8 +357,10 @@ def crossings(
             continue
         (x0, x1), (y0, y1) = (rows[seed, record - 1 : record + 1] for rows in (costs, levels))
         share = (y0 - target) / (y0 - y1) if np.isfinite(y0) else 1.0
+        # An unbounded cost, such as ε without noise, has no line.
+        at = x0 + share * (x1 - x0) if np.isfinite(x1) else x1
         with np.errstate(divide="ignore"):
-            found[:, seed] = np.log10([x0 + share * (x1 - x0), x0, x1])
+            found[:, seed] = np.log10([at, x0, x1])
     return Crossings(*found)
 
 
@@ -417,7 +419,8 @@ def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
     # scipy.stats would load for longer than most judgements take.
     from scipy.special import stdtrit
 
-    standard_error = np.std(values, ddof=1) / np.sqrt(len(values))
+    with np.errstate(over="ignore"):  # of values near the largest number
+        standard_error = np.std(values, ddof=1) / np.sqrt(len(values))
     half = float(stdtrit(len(values) - 1, 0.975) * standard_error)
     return mean, mean - half, mean + half
 

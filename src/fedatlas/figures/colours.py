@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, count
+from itertools import count
 from typing import NamedTuple
 
 #: Okabe and Ito's palette, for any colour vision and print; then Tol's muted colours.
@@ -41,6 +42,7 @@ SEQUENCE = (
 _SHADES = {True: ((0, "#000000"), (0.45, "#000000"), (0.5, "#ffffff"))}
 _SHADES[False] = ((0, "#ffffff"), (0.5, "#ffffff"), (0.75, "#ffffff"))
 _FEW, _LIGHT = 3, 0.3
+_NEAR = 50  # from one colour to another that looks alike, of 255 in each channel
 
 
 class Look(NamedTuple):
@@ -60,14 +62,29 @@ def looks(methods: Mapping[str, str]) -> dict[str, Look]:
     for title, method in methods.items():
         variants.setdefault(method, []).append(title)
     found: dict[str, Look] = {}
-    for method, own in _of_methods(variants).items():
-        titles = variants[method]
-        if len(titles) > _FEW:
-            found |= _sequence(titles)
+    own = _of_table(variants)
+    for method, colour in own.items():
+        found |= _shades(variants[method], Look(colour))
+    free = [colour for colour in PALETTE.values() if colour not in own.values()]
+    used = (Look(colour, again) for again in count(1) for colour in PALETTE.values())
+    for method in variants:
+        if method in own:
             continue
-        for title, (share, other) in zip(titles, _SHADES[_is_light(own.colour)], strict=False):
-            found[title] = Look(mixed(own.colour, other, share), own.again)
+        # One that no shade is close to, if there is any.
+        free.sort(key=lambda colour: any(_is_near(colour, look.colour) for look in found.values()))
+        found |= _shades(variants[method], Look(free.pop(0)) if free else next(used))
     return {title: found[title] for title in methods}
+
+
+def _shades(titles: Sequence[str], own: Look) -> dict[str, Look]:
+    """Looks of a method's variants."""
+    if len(titles) > _FEW:
+        return _sequence(titles)
+    shades = _SHADES[_is_light(own.colour)]
+    return {
+        title: Look(mixed(own.colour, other, share), own.again)
+        for title, (share, other) in zip(titles, shades, strict=False)
+    }
 
 
 def colours(labels: Iterable[str]) -> dict[str, str]:
@@ -93,18 +110,17 @@ def _is_light(colour: str) -> bool:
     return 0.299 * red + 0.587 * green + 0.114 * blue > _LIGHT
 
 
-def _of_methods(methods: Iterable[str]) -> dict[str, Look]:
-    """The colours of the table; who has none, or one that is taken, takes the next that is free."""
-    found: dict[str, Look] = {}
-    taken: set[str] = set()
+def _is_near(colour: str, other: str) -> bool:
+    return math.dist(channels(colour), channels(other)) < _NEAR
+
+
+def _of_table(methods: Iterable[str]) -> dict[str, str]:
+    """Method → its colour of the table, if no method before it has taken that."""
+    found: dict[str, str] = {}
     for method in methods:
-        if (name := METHODS.get(method)) and name not in taken:
-            taken.add(name)
-            found[method] = Look(PALETTE[name])
-    free = (Look(colour) for name, colour in PALETTE.items() if name not in taken)
-    used = (Look(colour, again) for again in count(1) for colour in PALETTE.values())
-    others = chain(free, used)
-    return {method: found.get(method) or next(others) for method in methods}
+        if (name := METHODS.get(method)) and PALETTE[name] not in found.values():
+            found[method] = PALETTE[name]
+    return found
 
 
 def channels(colour: str) -> tuple[int, ...]:

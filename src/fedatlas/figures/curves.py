@@ -25,7 +25,9 @@ from fedatlas.schema.quantities import LARGER_IS_BETTER, MEASUREMENTS, axis
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-WIDTH = 1.3  # of the thinnest lines
+WIDTH = 1.3  # of lines, points
+_NEAR = 0.01  # lines coincide, as a share of the height that is seen
+_WIDER, _WIDEST = 2.5, 6.0  # a line is than the one that covers it, and than the uppermost, points
 _NEXT_TO_NOTHING = 100  # how many times a start's cost the next record's is
 # What an axis leaves out.
 _CUT = "curves start below the axis of {}"
@@ -33,7 +35,9 @@ _LEAVES = "ranges of seeds leave the axis of {}"
 _LEFT = "a seed leaves the axis of {}"
 # A lowest or highest seed that makes the axis longer than so many times is left out of its limits.
 _STRETCH = 4.0
+_MOST = 1e100  # that is drawn: margins of an axis would pass the largest number
 _DECADES = 1.5  # that a logarithmic axis reaches beyond medians, at most
+_EARLY = 0.9  # of the longest seed
 _BARS = 6  # of a curve
 _OTHERS: dict[str, Any] = {"color": "0.85", "lw": 0.8, "zorder": 0.5}
 # Of published runs.
@@ -77,20 +81,30 @@ class Row(NamedTuple):
         return self.curves + self.others
 
 
-def draw_panel(place: Axes, row: Row, cost: str, logarithmic: bool, *, apart: bool) -> None:
-    """Draw the curves of a row by a cost. apart: ranges of seeds are bars beside each other."""
+def draw_panel(place: Axes, row: Row, cost: str, logarithmic: bool, *, apart: bool) -> bool:
+    """Draw the curves of a row by a cost; whether any coincide, of which the lower ones are wider.
+
+    apart: ranges of seeds are bars beside each other.
+    """
     from matplotlib.ticker import EngFormatter, MaxNLocator
 
     curves, measurement = row.curves, row.measurement
-    thicker = min(0.7, 1.4 / max(len(curves) - 1, 1))
+    drawn = [_healthy_seeds(curve, measurement, cost, logarithmic) for curve in curves]
+    lines = [(x, np.median(y, axis=0)) if len(y) else (x, x) for x, y in drawn]
+    seen = lines
+    if measurement in LARGER_IS_BETTER:
+        low, high, _ = _limits(row, {cost: logarithmic})
+        seen = [(x, np.clip(line, low, high)) for x, line in lines]
+    wider = _covered(seen, logarithmic, is_logarithmic(measurement, row.all))
+    thicker = min(_WIDER, _WIDEST / max([*wider, 1]))
     for curve in row.others:
         x, y = _healthy_seeds(curve, measurement, cost, logarithmic)
         if len(y):
             place.plot(x, np.median(y, axis=0), **_OTHERS)
-    for above, curve in enumerate(reversed(curves)):
-        # Later curves are drawn first and wider, so that coinciding ones are both seen.
-        order, thickness = -above, WIDTH + thicker * above
-        x, y = _healthy_seeds(curve, measurement, cost, logarithmic)
+    every = [*zip(curves, drawn, lines, wider, strict=True)]
+    for above, (curve, (x, y), (_, median), covered) in enumerate(reversed(every)):
+        # Later curves are on top; those that they cover are wider, so that both are seen.
+        order, thickness = -above, WIDTH + thicker * covered
         if not len(y):
             continue
         band = y.min(axis=0), y.max(axis=0)
@@ -108,7 +122,7 @@ def draw_panel(place: Axes, row: Row, cost: str, logarithmic: bool, *, apart: bo
             thin = 0.0 if apart else 0.4
             place.plot(x, end, color=curve.colour, lw=thin, alpha=0.5, label=name)
         look = look_of(curve, thickness)
-        place.plot(x, np.median(y, axis=0), zorder=3 + level, label=curve.label, **look)
+        place.plot(x, median, zorder=3 + level, label=curve.label, **look)
     if not place.lines:
         place.text(0.5, 0.5, "nothing to draw", transform=place.transAxes, ha="center")
     unit = axis(cost).ticks
@@ -116,10 +130,37 @@ def draw_panel(place: Axes, row: Row, cost: str, logarithmic: bool, *, apart: bo
         place.set_xscale("log")
         if unit:
             place.xaxis.set_major_formatter(EngFormatter(unit))
-        return
+        return any(wider)
     place.xaxis.set_major_locator(MaxNLocator(3 if unit else 5, steps=[1, 2, 2.5, 5, 10]))
     if unit is not None:
         place.xaxis.set_major_formatter(EngFormatter(unit, sep=" " if unit else ""))
+    return any(wider)
+
+
+_Line = tuple[np.ndarray, np.ndarray]
+
+
+@np.errstate(divide="ignore", invalid="ignore")  # zeros have no logarithm
+def _covered(lines: Sequence[_Line], *logarithmic: bool) -> list[int]:
+    """How many of the lines after each coincide with it along half of the costs of both.
+
+    logarithmic: whether x is, and y.
+    """
+    scaled: list[Any] = [
+        [np.log10(each) if is_log else each for each, is_log in zip(line, logarithmic, strict=True)]
+        for line in lines
+    ]
+    heights = np.concatenate([y[np.isfinite(y)] for _, y in scaled])
+    near = _NEAR * np.ptp(heights) if len(heights) else 0.0
+
+    def coincide(one: _Line, other: _Line) -> bool:
+        if not len(one[0]) or not len(other[0]):
+            return False
+        start, end = max(one[0][0], other[0][0]), min(one[0][-1], other[0][-1])
+        first, second = (np.interp(np.linspace(start, end), *line) for line in (one, other))
+        return bool(start < end and np.mean(np.abs(first - second) <= near) > 0.5)
+
+    return [sum(coincide(one, line) for one in scaled[at + 1 :]) for at, line in enumerate(scaled)]
 
 
 def _spread(x: np.ndarray, shares: np.ndarray, logarithmic: bool) -> np.ndarray:
@@ -230,7 +271,7 @@ def _healthy_seeds(
         return np.empty(0), np.empty((0, 0))
     healthy = ~diverged(curve.trace)
     costs = cost_axis(curve.trace, cost)[healthy]
-    values = drawn_values(curve.trace, measurement)[healthy]
+    values = np.clip(drawn_values(curve.trace, measurement)[healthy], -_MOST, _MOST)
     y = np.stack([np.interp(x, *seed) for seed in zip(costs, values, strict=True)])
     if not logarithmic:
         return x, y
@@ -250,6 +291,12 @@ def ends_far_apart(cost: str, curves: list[Curve]) -> bool:
     ]
     ends = [end for end in ends if np.isfinite(end)]
     return bool(ends) and max(ends) > 8 * min(ends)
+
+
+def ends_early(curve: Curve) -> bool:
+    """Whether a seed has far fewer rounds than another: curves end with their first seed."""
+    ends = column(curve.trace, "round")[~diverged(curve.trace), -1]
+    return len(ends) > 1 and bool(ends.min() < _EARLY * ends.max())
 
 
 def is_logarithmic(measurement: str, curves: list[Curve]) -> bool:

@@ -23,7 +23,6 @@ from fedatlas.figures.style import (
     new_panels,
     tick_plainly,
 )
-from fedatlas.schema.quantities import axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,13 +30,18 @@ if TYPE_CHECKING:
 
 _HEIGHT = 2.3  # of a panel, inches
 _POINTS = 400  # of a line
+_SHORT = 100  # times its least cost a short axis reaches
 _DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
 
 
 class CostProfiles(NamedTuple):
-    """What a row of panels shows, by one cost. tries: (tries, methods), of one try alone none."""
+    """What a row of panels shows, by one cost.
+
+    label: of its axes. tries: (tries, methods), of one try alone none.
+    """
 
     cost: str
+    label: str
     costs: Costs
     scores: Scores
     tries: np.ndarray
@@ -63,10 +67,9 @@ def compose(
     }
     for places, row in zip(axes.T, rows, strict=True):
         own = [drawn[method] for method in row.costs.methods]
-        label = axis(row.cost).label
         spent, cheapest = row.costs.spent, row.costs.unit[:, None, None]
-        _steps(places[0], spent, own, label)
-        _steps(places[1], spent / cheapest, own, f"{label}\nover those of the cheapest round")
+        _steps(places[0], spent, own, row.label)
+        _steps(places[1], spent / cheapest, own, f"{row.label}\nover those of the cheapest round")
         at = np.linspace(1, MOST, _POINTS)
         for line, look in zip(performance_profile(ratios(typical(spent)), at), own, strict=True):
             places[2].plot(at, line, **look)
@@ -90,11 +93,17 @@ def compose(
 
 def _steps(place: Axes, spent: np.ndarray, looks: Sequence[Mapping[str, Any]], name: str) -> None:
     """A share by cost, on a logarithmic axis from the least to the most that was spent."""
+    from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
+
     finite = spent[np.isfinite(spent) & (spent > 0)]
     at = np.geomspace(finite.min(), finite.max(), _POINTS) if len(finite) else np.array([1.0, 2.0])
     for line, look in zip(runtime_profile(spent, at), looks, strict=True):
         place.plot(at, line, drawstyle="steps-post", **look)
     place.set_xscale("log")
+    if at[-1] < _SHORT * at[0]:  # numbers of all ticks would overlap, and powers of ten be too few
+        place.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        place.xaxis.set_major_formatter(EngFormatter(sep=""))
+        place.xaxis.set_minor_formatter(NullFormatter())
     place.set_xlabel(name)
 
 

@@ -22,6 +22,7 @@ from fedatlas.plain_text import printable
 from fedatlas.schema.claims import Claim
 from fedatlas.schema.figures import Figure
 from fedatlas.schema.models import read_json, validated
+from fedatlas.schema.quantities import axis
 from fedatlas.schema.runs import Selection
 
 if TYPE_CHECKING:
@@ -106,15 +107,20 @@ class Shown:
         partners = {run: self.run_titles[other] for run, other in dashed.items()}
         return found | {self.run_titles[run]: found[title] for run, title in partners.items()}
 
-    def seeds(self, spread: str = "", *, every_point: bool = False) -> str:
+    def seeds(
+        self, spread: str = "", *, every_point: bool = False, drawn: Iterable[Trace] | None = None
+    ) -> str:
         """How many seeds each run has, and whether points were chosen on test rows.
 
-        spread: what is drawn of several seeds. every_point: whether no choice is shown.
+        spread: what is drawn of several seeds. every_point: whether no choice is shown. drawn: only
+        these traces, and of their seeds those that did not diverge.
         """
         chosen = any(choice.effort.tried > 1 for choice in self.chosen.values())
         by = seen_test_rows(self.rule.measurement)
         points = f"; points chosen{by}" if by and chosen and not every_point else ""
         sizes = {one.sizes["seed"] for points in self.traces.values() for one in points.values()}
+        if drawn is not None:
+            sizes = {int((~diverged(one)).sum()) for one in drawn} - {0} or {0}
         if max(sizes) == 1:
             return f"one seed{points}"
         told = f"{min(sizes)} to {max(sizes)}" if len(sizes) > 1 else max(sizes)
@@ -138,6 +144,12 @@ def row_title(rows: str, trace: Trace, run_title: str) -> str:
     if rows == "algorithm":
         return str(trace.attrs["algorithm_title"])
     return run_title if rows == "run" else ""
+
+
+def cost_label(cost: str, traces: Iterable[Trace]) -> str:
+    """The label of an axis; what exchanges of parties are is said where such runs are shown."""
+    parties = any("update_epoch" in trace for trace in traces)
+    return axis("round" if cost == "exchanges" and not parties else cost).label
 
 
 def format_hyper_parameters(values: Mapping[str, Any]) -> str:

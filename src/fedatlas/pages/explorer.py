@@ -430,7 +430,13 @@ def _describe_run(atlas: Atlas, place: str, keep: Keep) -> dict[str, Any]:
     for described in points:
         described["file"] = files[described["selected"]]
     shown = [declared["selected"]] if declared["selected"] in traces else list(traces)
-    return {"name": place.rpartition("/")[2], "title": atlas.title(place, *shown), "points": points}
+    return {
+        "name": place.rpartition("/")[2],
+        "title": atlas.title(place, *shown),
+        # Whose problem runs made elsewhere say that they solve.
+        "declared": next((str(one.attrs.get("problem", "")) for one in traces.values()), ""),
+        "points": points,
+    }
 
 
 def _in_words(values: Mapping[str, Any]) -> list[list[str]]:

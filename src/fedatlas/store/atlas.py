@@ -3,7 +3,7 @@
 Everything has a place: paper/experiment/run/point.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -241,6 +241,11 @@ def open_atlas(path: Path | str, *, plan: Plan | None = None) -> Atlas:
         return Atlas(path, files, results=True, plan=plan)
     if path.is_dir():
         return Atlas(path, _published(path))
+    if not path.exists():
+        beside = path.parent.iterdir() if path.parent.is_dir() else ()
+        close = similar(path.name, (each.name for each in beside))
+        remedy = close or "; name a folder of results, a published one, or an experiment's traces"
+        raise FedatlasError(f"{path}: there is no such file or folder{remedy}")
     check_sums(path.parent, [path])
     return Atlas(path, [path])
 
@@ -324,8 +329,8 @@ def atlas_runs(
 ) -> Iterator[AtlasRun]:
     """Runs in the order of the atlas, each at its selected point or at all its points.
 
-    experiments: names or patterns such as "vfb2-*". runs: names, or experiment/run. Both are all by
-    default. FedatlasError for one that is not there.
+    experiments: names or patterns such as "vfb2-*"; FedatlasError for one that is not there. runs:
+    names, or experiment/run; see `check_runs`. Both are all by default.
     """
     runs = listed(runs)
     named = [experiment for paper in atlas for experiment in atlas.names(paper)]
@@ -335,14 +340,7 @@ def atlas_runs(
                 f"experiments: '{pattern}' matches none of the atlas, which has: "
                 f"{', '.join(named) or 'none'}"
             )
-    places = [place.split("/") for place in atlas.places(experiments)]
-    known = dict.fromkeys(run for _, _, run, _ in places)
-    missing = {*(runs or ())}.difference(known, (f"{own}/{run}" for _, own, run, _ in places))
-    if missing:
-        raise FedatlasError(
-            f"runs: {', '.join(sorted(missing))} not found; there are {', '.join(known)}"
-        )
-    for paper, experiment, run, point in places:
+    for paper, experiment, run, point in (place.split("/") for place in atlas.places(experiments)):
         outer = f"{paper}/{experiment}/{run}"
         chosen = atlas.attributes(outer)["selected"] == point
         asked = runs is None or run in runs or f"{experiment}/{run}" in runs
@@ -350,3 +348,15 @@ def atlas_runs(
             place, title = f"{outer}/{point}", atlas.title(outer, point)
             trace, stale = judged(atlas.dataset(place)), atlas.why_stale(place)
             yield AtlasRun(paper, experiment, run, point, title, chosen, trace, stale)
+
+
+def check_runs(runs: Names, places: Iterable[str]) -> None:
+    """FedatlasError for a run, or experiment/run, of which none of the places is a point."""
+    named = [place.split("/") for place in places]
+    known = dict.fromkeys(run for _, _, run, _ in named)
+    in_full = (f"{experiment}/{run}" for _, experiment, run, _ in named)
+    missing = {*(listed(runs) or ())}.difference(known, in_full)
+    if missing:
+        raise FedatlasError(
+            f"runs: {', '.join(sorted(missing))} not found; there are {', '.join(known)}"
+        )

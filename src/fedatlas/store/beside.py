@@ -14,6 +14,7 @@ from fedatlas.algorithms import algorithm_names
 from fedatlas.architectures import architecture_names
 from fedatlas.code import code_digest
 from fedatlas.errors import FedatlasError
+from fedatlas.markdown import counted
 from fedatlas.schema.models import keys_of, read_json
 from fedatlas.schema.network_model import AnyNetworkModel
 from fedatlas.schema.objectives import NetworkObjective, Objective
@@ -26,6 +27,7 @@ from fedatlas.store.views import is_thinned
 _ROWS = ("samples", "test", "binary")
 # f* is known to 1e-10.
 _OPTIMUM_TOLERANCE = 1e-9
+_MOST_REASONS = 3  # of one kind that are told in full
 _DIGITS = 12  # of a digest, as it is printed
 
 
@@ -39,6 +41,11 @@ class Difference(NamedTuple):
     mine: Any
     published: Any
     remedy: str = ""
+
+    @property
+    def general(self) -> str:
+        """The same without the published value."""
+        return f"{self.key}: {_told(self.mine)} here, another published{self.remedy}"
 
     def __str__(self) -> str:
         values = f"{_told(self.mine)} here, {_told(self.published)} published"
@@ -139,20 +146,32 @@ def beside(
                 "one problem with experiments or runs (--experiments, --runs)"
             )
     kept: list[AtlasRun] = []
-    refused: dict[str, list[str]] = {}
+    refused: dict[str, dict[str, list[AtlasRun]]] = {}  # by what differs first
     for run in published:
         by_run = [list(differences(own, run, metric, costs)) for own in mine]
         fewest = min(by_run, key=len)
-        why = "; ".join(map(str, fewest))
-        if why:
-            refused.setdefault(why, []).append(f"{run.experiment}/{run.run}")
+        if fewest:
+            kind, why = fewest[0].general, "; ".join(map(str, fewest))
+            refused.setdefault(kind, {}).setdefault(why, []).append(run)
         else:
             kept.append(run)
-    told = [f"{', '.join(runs)}: {why}" for why, runs in refused.items()]
+    told = [one for kind, reasons in refused.items() for one in _refusals(kind, reasons)]
     if not kept:
         reasons = "\n  ".join(told)
         raise FedatlasError(f"no published run is comparable with yours:\n  {reasons}")
     return kept, told
+
+
+def _refusals(kind: str, reasons: Mapping[str, Sequence[AtlasRun]]) -> Iterator[str]:
+    """Which runs are left out for what; many reasons of one kind are one line."""
+    if len(reasons) <= _MOST_REASONS:
+        for why, runs in reasons.items():
+            yield f"{', '.join(f'{run.experiment}/{run.run}' for run in runs)}: {why}"
+        return
+    every = [run for runs in reasons.values() for run in runs]
+    names = [*dict.fromkeys(run.experiment for run in every)]
+    first = f"{', '.join(names[:_MOST_REASONS])}{', …' * (len(names) > _MOST_REASONS)}"
+    yield f"{counted(len(every), 'run')} of {counted(len(names), 'experiment')} ({first}): {kind}"
 
 
 def _setting(declared: Mapping[str, Any]) -> tuple[str, bool]:

@@ -19,8 +19,9 @@ from fedatlas.evaluation.quantities import common_delta
 from fedatlas.plain_text import printable
 from fedatlas.schema.config import Names
 from fedatlas.schema.quantities import MEASUREMENTS, axis
-from fedatlas.store.atlas import Atlas, AtlasRun, as_atlas, atlas_runs
+from fedatlas.store.atlas import Atlas, AtlasRun, as_atlas, atlas_runs, check_runs
 from fedatlas.store.beside import beside, notes, thinning
+from fedatlas.store.experiment import made_elsewhere
 from fedatlas.store.saving import Cell, Tabular, save_table
 from fedatlas.store.views import is_thinned, thinned
 
@@ -51,7 +52,8 @@ class AtlasComparison:
       two records where a straight line of the level, a logarithm, over the cost meets it; +inf if
       it never does or diverged, NaN for seeds that the run does not have;
     - `reached` (run, seed): whether the seed did; `seeds`, `seeds_reached` (run,): how many;
-    - `final_value` (run, seed): the measurement at the last record, NaN if the seed diverged;
+    - `final_value` (run, seed): the measurement at the last record, NaN if the seed diverged, as
+      `seeds_diverged` (run,) of them did;
       `final`, `final_low`, `final_high` (run,): the mean of the others and its 95 % t-interval, of
       logarithms where the measurement falls over orders of magnitude; `final_median`,
       `final_lowest`, `final_highest` (run,): their median and range;
@@ -289,7 +291,8 @@ def measured(
     where no published run solved the problem of ours.
     """
     own = as_atlas(atlas)
-    chosen = atlas_runs(own, experiments=experiments, runs=runs, all_points=all_points)
+    chosen = [*atlas_runs(own, experiments=experiments, runs=runs, all_points=all_points)]
+    check_runs(runs, own.places(experiments))
     mine = measuring(chosen, metric)
     if against is None:
         return Measured(mine, [], [], lambda: [*marks(mine), *thinning(mine)])
@@ -313,17 +316,10 @@ def measured(
 
 def marks(runs: Iterable[AtlasRun]) -> list[str]:
     """Marks of runs that are stale, or were made elsewhere."""
-    told: list[str] = []
-    foreign: dict[str, list[str]] = {}
-    for run in runs:
-        attributes = run.trace.attrs
-        told += [f"{run.name}: is stale: {run.stale}"] if run.stale else []
-        if "foreign" in attributes:
-            problem = attributes.get("problem")
-            of = f"; that it solves the problem of {problem} was declared, not checked"
-            why = f"{attributes['foreign']}{of if problem else ''}"
-            foreign.setdefault(why, []).append(f"{run.experiment}/{run.run}")
-    return told + [f"{', '.join(names)}: foreign: {why}" for why, names in foreign.items()]
+    every = [*runs]
+    stale = [f"{run.name}: is stale: {run.stale}" for run in every if run.stale]
+    named = ((f"{run.experiment}/{run.run}", run.trace.attrs) for run in every)
+    return stale + made_elsewhere(named)
 
 
 def _thinned(run: AtlasRun, most: int) -> AtlasRun:

@@ -162,6 +162,7 @@ def _costs_to_target(
         "most_spent": (("run", "cost"), most),
         "final_floor": ("run", np.full(len(runs), floor if np.isfinite(floor) else np.nan)),
         "seeds_at_floor": ("run", (ends <= floor).sum(axis=1)),
+        "seeds_diverged": ("run", [int(diverged(run.trace).sum()) for run in runs]),
     }
     bounds = zip(("centre", "low", "high"), intervals, strict=True)
     at_end = zip(_AT_END, final, strict=True)

@@ -2,7 +2,7 @@
 
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from importlib.metadata import version
 from pathlib import Path
@@ -49,11 +49,16 @@ _KINDS = {
 
 
 def describe_folder(
-    folder: Path, citation: Mapping[str, Any], published: date, commit: str
+    folder: Path,
+    citation: Mapping[str, Any],
+    published: date,
+    commit: str,
+    foreign: Sequence[str] = (),
 ) -> None:
     """Write ro-crate-metadata.json about all files in the folder, columns of its tables, its run.
 
     citation: what a CITATION.cff states. commit: of the repository that publishes; may be empty.
+    foreign: what is known of runs made elsewhere.
     The list of checksums, which holds this file's own, is written later.
     """
     shutil.copyfile(snakefile(), folder / _WORKFLOW)
@@ -62,7 +67,7 @@ def describe_folder(
     crate.description = (
         "Convergence traces of methods of federated and distributed optimisation, by run, seed and "
         "record, and verdicts on what papers claim of them. README.md says how they are read."
-    )
+    ) + "".join(f" {one}." for one in foreign)
     crate.datePublished = published
     if "license" in citation:
         known = f"https://spdx.org/licenses/{citation['license']}"

@@ -8,7 +8,7 @@ the point, and its hyper-parameters; each that varies has a coordinate, such as
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import prod
 from pathlib import Path
@@ -280,3 +280,27 @@ def read_runs(traces: Path) -> dict[str, dict[str, xr.Dataset]]:
         run: {point: judged(trace) for point, trace in points.items()}
         for run, points in Experiment(traces).traces().items()
     }
+
+
+def made_elsewhere(runs: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
+    """What is known of runs made elsewhere, once for all of which it is. runs: by name and point.
+
+    The attributes of a point say where it was made, and whose problem it is said to solve.
+    """
+    known: dict[str, list[str]] = {}
+    for name, attributes in runs:
+        if "foreign" in attributes:
+            problem = attributes.get("problem")
+            of = f"; that it solves the problem of {problem} was declared, not checked"
+            known.setdefault(f"{attributes['foreign']}{of if problem else ''}", []).append(name)
+    return [f"{', '.join(dict.fromkeys(own))}: foreign: {why}" for why, own in known.items()]
+
+
+def foreign_in(folder: Path) -> list[str]:
+    """What is known of the runs of a published folder that were made elsewhere."""
+    return made_elsewhere(
+        (f"{one.heading.experiment}/{run}", point.attributes)
+        for one in map(Experiment, sorted(folder.glob(f"*{PUBLISHED}")))
+        for run, points in one.points.items()
+        for point in points.values()
+    )

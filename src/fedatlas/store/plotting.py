@@ -18,6 +18,7 @@ from fedatlas.schema.config import Names, listed
 from fedatlas.schema.models import validated
 from fedatlas.store.atlas import Atlas
 from fedatlas.store.compared import RunName, format_names, measured
+from fedatlas.store.saving import check_folder_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,6 +39,7 @@ class Plot:
         """
         if (file := Path(path)).suffix not in (".png", ".svg", ".pdf", ".tex"):
             raise FedatlasError(f"{file}: must end in .png, .svg, .pdf or .tex")
+        check_folder_of(file)
         if file.suffix == ".tex":
             write_pgfplots(self.figure, file)
         else:

@@ -32,12 +32,12 @@ from fedatlas.evaluation.profiles import (
 from fedatlas.evaluation.tuning import ranked
 from fedatlas.figures.colours import Look, looks
 from fedatlas.figures.profiles import CostProfiles, compose
-from fedatlas.figures.style import method_of
+from fedatlas.figures.style import cost_label, method_of
 from fedatlas.markdown import counted
 from fedatlas.plain_text import printable
 from fedatlas.schema.config import Names, is_named, listed
 from fedatlas.schema.quantities import check_reachable
-from fedatlas.store.atlas import Atlas, AtlasRun, as_atlas, atlas_runs
+from fedatlas.store.atlas import Atlas, AtlasRun, as_atlas, atlas_runs, check_runs
 from fedatlas.store.beside import differences, problem_of, selection_of
 from fedatlas.store.compared import RunName, format_names, marks
 from fedatlas.store.comparison import check_level, known_axis
@@ -196,12 +196,15 @@ def profile(
     """
     given = [atlas] if isinstance(atlas, Atlas | Path | str) else atlas
     atlases = [as_atlas(one) for one in given]
+    there = [*zip(atlases, _named_in(atlases, experiments), strict=True)]
+    there = [(own, named) for own, named in there if named != []]
     found = [
         (own, run)
-        for own, named in zip(atlases, _named_in(atlases, experiments), strict=True)
-        for run in (atlas_runs(own, experiments=named, runs=runs) if named != [] else ())
+        for own, named in there
+        for run in atlas_runs(own, experiments=named, runs=runs)
         if isinstance(metric, str) or problem_of(run) in metric
     ]
+    check_runs(runs, (place for own, named in there for place in own.places(named)))
     metrics = {
         name: metric if isinstance(metric, str) else metric[name]
         for name in (problem_of(run) for _, run in found)
@@ -231,13 +234,14 @@ def profile(
         problem: {method: grid[0] for method, grid in methods.items()}
         for problem, methods in grids.items()
     }
+    traces = [trace for methods in chosen.values() for trace in methods.values()]
     rows = {}
     for name in costs:
         spent = costs_to_targets(chosen, metrics, wanted, name)
         scored = scores(spent)
         tries = by_tries(grids, metrics, wanted, name)
         tries[:, [method in lacking for method in spent.methods]] = np.nan
-        rows[name] = CostProfiles(name, spent, scored, tries)
+        rows[name] = CostProfiles(name, cost_label(name, traces), spent, scored, tries)
     methods = next(iter(problems.values()))
     theirs = [own.is_published(run.place) for own, run in methods.values()]
     origins = ["published" if one and not all(theirs) else "ours" for one in theirs]
@@ -322,16 +326,22 @@ _Methods = dict[str, tuple[Atlas, AtlasRun]]
 def _problems(
     found: Sequence[tuple[Atlas, AtlasRun]], metrics: Mapping[str, str], costs: Sequence[str]
 ) -> tuple[dict[str, _Methods], list[str]]:
-    """Experiment → method → run, of methods that all experiments have; and what to note."""
+    """Experiment → method → run, of methods that all experiments have; and what to note.
+
+    A run made elsewhere that has the name of a trained one is another method.
+    """
+    trained = {run.run for _, run in found if "foreign" not in run.trace.attrs}
     problems: dict[str, _Methods] = {}
     for own, run in found:
         methods = problems.setdefault(problem_of(run), {})
-        if run.run in methods:
+        is_another = "foreign" in run.trace.attrs and run.run in trained
+        method = f"{run.run} (foreign)" if is_another else run.run
+        if method in methods:
             raise FedatlasError(
-                f"{problem_of(run)}/{run.run}: is in {methods[run.run][0].path} and in {own.path}: "
+                f"{problem_of(run)}/{method}: is in {methods[method][0].path} and in {own.path}: "
                 "name another run, or one folder less"
             )
-        methods[run.run] = own, run
+        methods[method] = own, run
     every = list(dict.fromkeys(method for methods in problems.values() for method in methods))
     common = [method for method in every if all(method in methods for methods in problems.values())]
     if len(common) < 2:

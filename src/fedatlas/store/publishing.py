@@ -20,7 +20,7 @@ from fedatlas.evaluation.sentences import joined
 from fedatlas.evaluation.tables import read_budgets
 from fedatlas.evaluation.verdicts import verdict_summary, verdicts_to_csv
 from fedatlas.files import canonical_json, folder_beside, put_in_place, write_text
-from fedatlas.markdown import counted, paragraph, text
+from fedatlas.markdown import counted, item, paragraph, text
 from fedatlas.schema.config import Names, is_named, listed
 from fedatlas.schema.endings import MEASURED_TIMES
 from fedatlas.schema.experiments import Experiment
@@ -32,6 +32,7 @@ from fedatlas.store.experiment import (
     PUBLISHED,
     ExperimentHeading,
     StoredPoint,
+    foreign_in,
     join_traces,
     write_experiment,
 )
@@ -116,9 +117,13 @@ def publish(
         outcomes = _write_verdicts(experiments, folder, publication, kept)
         example = min(folder.glob(f"*{PUBLISHED}")).name
         about = _about(traces, outcomes, publication, example)
+        if foreign := foreign_in(folder):
+            told = "\n".join(item(text(one)) for one in foreign)
+            about += f"\n## Runs made elsewhere\n\n{told}\n"
         write_text(folder / "README.md", about)
         write_text(folder / ".gitattributes", "* -text\n")
-        describe_folder(folder, publication.citation, publication.published, publication.commit)
+        who = publication.citation, publication.published, publication.commit
+        describe_folder(folder, *who, foreign)
         write_sums(folder)
         require_replaceable(output)  # still: writing takes minutes
         put_in_place(folder, output)

@@ -60,6 +60,7 @@ def save_table(
     path = Path(path)
     if path.suffix not in ENDINGS:
         raise FedatlasError(f"{path}: must end in {', '.join(ENDINGS)}, which decide the format")
+    check_folder_of(path)
     if path.suffix == ".tex":
         write_text(path, "\n".join(map(_latex, tables())))
     elif path.suffix == ".parquet":
@@ -69,6 +70,13 @@ def save_table(
         write_text(path, frame().to_csv(index=False))
     else:  # JSON has no number for what is never reached: null
         write_text(path, frame().to_json(orient="records", indent=1, force_ascii=False) + "\n")
+
+
+def check_folder_of(path: Path) -> None:
+    """FedatlasError if a folder in which a file would lie is a file."""
+    for folder in path.parents:
+        if folder.is_file():
+            raise FedatlasError(f"{path}: {folder} is a file, not a folder: name another place")
 
 
 def _latex(table: Tabular) -> str:

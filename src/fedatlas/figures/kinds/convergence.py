@@ -22,6 +22,7 @@ from fedatlas.figures.curves import (
     Row,
     bands,
     draw_panel,
+    ends_early,
     ends_far_apart,
     is_clipped,
     is_logarithmic,
@@ -35,6 +36,7 @@ from fedatlas.figures.style import (
     DASHED,
     MOST_CURVES,
     Shown,
+    cost_label,
     entry,
     finish,
     format_floor,
@@ -50,7 +52,6 @@ from fedatlas.schema.quantities import (
     MEASUREMENTS,
     Cost,
     Measurement,
-    axis,
 )
 from fedatlas.schema.rates import Formula, check_names
 from fedatlas.schema.runs import flat
@@ -72,7 +73,8 @@ _ORIGINS = "solid: ours; dashed, with hollow marks: published"
 _OUR_MARKS, _THEIR_MARKS = ("", "s", "^", "D"), ("o", "s", "^", "D")
 # Of rates, by their number.
 _RATE_STYLES: list[Any] = [(0, (1, 1.2)), (0, (5, 1, 1, 1)), (0, (3, 1)), (0, (1, 3))]
-_WIDER = "wider lines lie below, so that coinciding ones are seen"
+_WIDER = "wider lines lie below lines that coincide with them"
+_EARLY = "curves end with their shortest seed: {}"
 _GREY = "grey: curves of the other panels"
 _SCALED = "rates with a factor c go through their curve at its middle record"
 _LETTERS_OF_LABEL = 34  # along the height of a panel
@@ -159,9 +161,10 @@ class ConvergenceFigure(Figure):
         apart = any(bands(row.curves) > _MOST_BANDS for row in rows)
         targets = _targets(shown)
         notes: list[str] = []
+        coincide = False
         for row, places in zip(rows, axes, strict=True):
             for place, cost in zip(places, row.costs, strict=True):
-                draw_panel(place, row, cost, logarithmic[cost], apart=apart)
+                coincide |= draw_panel(place, row, cost, logarithmic[cost], apart=apart)
                 for target in targets.get(row.measurement, ()):
                     place.axhline(target, **_TARGET)
             if any(is_clipped(curve, row.measurement) for curve in row.curves):
@@ -183,16 +186,20 @@ class ConvergenceFigure(Figure):
             notes.append(gap)
         _label(rows, axes, gap)
         notes += _lost([row for row in rows if row.measurement == self.measurement])
+        early = [curve.label for row in rows for curve in row.curves if ends_early(curve)]
+        if early:
+            notes.append(_EARLY.format("; ".join(dict.fromkeys(early))))
         if shown.published:
             notes.insert(0, _ORIGINS)
-        if any(len(row.curves) > 1 for row in rows):
+        if coincide:
             notes.append(_WIDER)
         if any(row.others for row in rows):
             notes.append(_GREY)
         if any(rate.is_scaled for row in rows for rate in row.rates):
             notes.append(_SCALED)
         spread = BANDS.replace("bands", "bars") if apart else BANDS
-        notes.insert(0, shown.seeds(spread, every_point=self.points == "all"))
+        drawn = [curve.trace for row in rows for curve in row.curves]
+        notes.insert(0, shown.seeds(spread, every_point=self.points == "all", drawn=drawn))
         handles = _legend(rows, any(marked), targets)
         if len(every) == 1 and not is_narrow(canvas):
             legend_beside(every[0], handles)
@@ -240,6 +247,7 @@ def _label(rows: Sequence[Row], axes: Sequence[Sequence[Axes]], gap: str) -> Non
     gap: of ε that hold at different δ; empty without any.
     """
     at, shows = {}, []
+    traces = [curve.trace for row in rows for curve in row.all]
     for row, places in zip(rows, axes, strict=True):
         for cost, place in zip(row.costs, places, strict=True):
             spec: Any = place.get_subplotspec()
@@ -264,7 +272,7 @@ def _label(rows: Sequence[Row], axes: Sequence[Sequence[Axes]], gap: str) -> Non
             place.tick_params(labelbottom=False)
         else:
             own = "\n(at each run's own δ)" if gap and cost == EPSILON else ""
-            place.set_xlabel(axis(cost).label + own)
+            place.set_xlabel(cost_label(cost, traces) + own)
 
 
 def _rows(figure: ConvergenceFigure, shown: Shown) -> Iterator[Row]:

@@ -29,8 +29,15 @@ function start(atlas) {
         .map((point) => ({ run, point })),
     );
 
+  // What exchanges of parties are is said where such runs are chosen.
+  function costLabel(cost) {
+    const { label } = atlas.costs.get(cost);
+    const parties = chosenPoints().some(({ point }) => "update_epoch" in point.columns);
+    return cost === "round" && !parties ? label.replace(/ \(.*/, "") : label;
+  }
+
   function costTitle() {
-    if (state.x !== NETWORK) return atlas.costs.get(state.x).label;
+    if (state.x !== NETWORK) return costLabel(state.x);
     const [latency, bandwidth, gradient] = ["s", "B", "s"].map((unit, at) => amount(state[NUMBERS[at]], unit));
     return `simulated time: latency ${latency}, ${bandwidth}/s, ${gradient} per gradient`;
   }
@@ -40,7 +47,7 @@ function start(atlas) {
     const label = atlas.measurements.get(state.y).label;
     if (!(state.y in point.columns)) return `does not measure the ${label}`;
     if (hasCost(point, state.x)) return point.unread ?? null;
-    const counted = state.x === NETWORK ? "what a network's time is made of" : atlas.costs.get(state.x).label;
+    const counted = state.x === NETWORK ? "what a network's time is made of" : costLabel(state.x);
     return `does not count ${counted}`;
   }
 
@@ -112,6 +119,7 @@ function start(atlas) {
     const clocks = state.x === NETWORK && own.length > 0;
     const other = own.find((latency) => latency !== state.latency);
     const scale = atlas.measurements.get(state.y);
+    const declared = [...new Set(shown.map(({ run }) => run.declared))].filter(Boolean).join(", ");
     const cutOff = shown.some(({ curve }) => curve.low.some((value) => isAtFloor(value, scale)));
     const lost = logarithmic.y && shown.some(({ curve }) => curve.centre.some((value) => value <= 0));
     const texts = [
@@ -122,6 +130,7 @@ function start(atlas) {
       [clocks, "Runs with a clock of their own keep its latency."],
       [clocks && other !== undefined, `With ${amount(other ?? 0, "s")} they do not compare with the others.`],
       [cutOff, `≤ ${scale.floor} is there or below: f* is known no better. A mean over such seeds is an upper bound.`],
+      [declared, `That runs made elsewhere solve the problem of ${declared} was declared, not checked.`],
       [lost, "Values of 0 and below have no place on this scale."],
       [leftOut.length, `${leftOut.length} left out, see below.`],
     ];
@@ -222,7 +231,7 @@ function start(atlas) {
     const measured = new Set(points.flatMap((point) => Object.keys(point.columns)));
     fillOptions(byId("measurement"), names, measured, ["measured by chosen runs", "not measured"]);
     const counts = [...atlas.costs.keys()].filter((c) => points.some((point) => hasCost(point, c)));
-    const labels = new Map([...atlas.costs].map(([name, { label }]) => [name, label]));
+    const labels = new Map([...atlas.costs.keys()].map((name) => [name, costLabel(name)]));
     fillOptions(byId("cost"), labels, new Set(counts), ["counted by chosen runs", "not counted"]);
     const shown = new Set(chosenRuns().map((run) => run.experiment));
     fillExperiments(byId("experiments"), byId("experiment-notes"), [...shown]);

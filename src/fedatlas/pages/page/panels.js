@@ -101,7 +101,7 @@ function tickTree(container, papers, chosen) {
 
 // Options in two groups: what chosen runs have, and what they have not.
 function fillOptions(select, names, present, words) {
-  const signature = JSON.stringify([...names].map(([name]) => present.has(name)));
+  const signature = JSON.stringify([...names].map(([name, text]) => [text, present.has(name)]));
   if (select.dataset.signature === signature) return;
   select.dataset.signature = signature;
   const group = (label, wanted) => {
