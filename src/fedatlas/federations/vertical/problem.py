@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from fedatlas.schema.objectives import LinearObjective
 
 if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep compilers out of that
     from fedatlas.federations.vertical.shards import PartySamples
+
+
+Reference: TypeAlias = Literal["none", "snapshot", "table"]
 
 
 @dataclass(frozen=True)
@@ -51,10 +54,17 @@ class UpdateRule:
     """
 
     step_size: float
-    reference: Literal["none", "snapshot", "table"] = "none"
+    reference: Reference = "none"
     backward: bool = True
     synchronous: bool = False
     step: BlockStep | None = None
+
+    def __post_init__(self) -> None:
+        if self.reference not in get_args(Reference):
+            raise ValueError(
+                f"UpdateRule's reference is '{self.reference}': use one of "
+                f"{', '.join(get_args(Reference))}"
+            )
 
 
 class PartyProblem(FederatedEngine):
