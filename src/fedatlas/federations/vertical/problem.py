@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from fedatlas.arithmetic.objectives import has_two_classes, norm, products, quality
-from fedatlas.federations.parts import FederatedEngine
+from fedatlas.errors import FedatlasError
+from fedatlas.federations.parts import FederatedEngine, Predicted
 from fedatlas.schema.objectives import LinearObjective
 
 if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep compilers out of that
@@ -100,6 +101,21 @@ class PartyProblem(FederatedEngine):
     def data_gradient(self, derivatives: np.ndarray) -> np.ndarray:
         """1/n Σ_i ϑ_i x_i, (d,): every party forms its own block of it."""
         return self._model.data_gradient(derivatives)
+
+    def predicted(self, x: np.ndarray, rows: Literal["train", "test"] = "train") -> Predicted:
+        """What x makes of all rows of one kind, in their order; not counted.
+
+        FedatlasError if none are kept.
+        """
+        found = {"train": self.rows, "test": self._test}.get(rows)
+        if found is None:
+            raise FedatlasError(
+                f"no {rows} rows are kept: parties have 'train' rows and, where the partition has "
+                "a 'test', 'test' rows"
+            )
+        margins = products(found.features, x)
+        right = ((margins > 0) == (found.label > 0)) & self._has_classes
+        return Predicted(margins, found.label, right, np.array([0, len(found)]))
 
     def start(self, seed: int) -> np.ndarray:
         """Zeros, (d,)."""
