@@ -858,3 +858,8 @@ def test_nothing_to_look_at_is_an_error_of_its_own(finished, tmp_path, command):
     assert outcome.exit_code == 2
     assert outcome.stderr.startswith("error: ")
     assert "Traceback" not in outcome.stderr
+
+
+def test_a_folder_that_is_not_there_is_told_from_an_empty_one(finished, tmp_path):
+    outcome = fedatlas("verify", tmp_path / "nope", "--config", finished / "config")
+    assert outcome.exit_code == 2 and "nope: there is no such folder in" in outcome.stderr

@@ -27,7 +27,7 @@ from fedatlas.plan.checks import (
     check_tuning_seeds,
     is_of_clients,
 )
-from fedatlas.plan.places import files_named
+from fedatlas.plan.places import files_named, no_project
 from fedatlas.schema.config import is_named
 from fedatlas.schema.experiment_files import Head, find_heads, load_experiments, meant_in
 from fedatlas.schema.experiments import Experiment
@@ -109,9 +109,12 @@ class Plan:
             if not any(is_named(name, [pattern]) for name in self.experiments):
                 there = sorted({f"{group_of(head.name)}-*" for head in self.heads})
                 hint = meant_in(pattern, self.heads) or f"; there are: {', '.join(there)}."
+                if f"{group_of(pattern)}-*" not in there:
+                    hint = no_project() + hint
                 raise FedatlasError(
                     f"'{pattern}' matches no experiment{hint} Experiments are targets of "
-                    "snakemake, or stand in its configuration key 'experiments'"
+                    "snakemake, or stand in its configuration key 'experiments'. `fedatlas list` "
+                    "lists all"
                 )
         return [name for name in self.experiments if is_named(name, patterns)]
 
