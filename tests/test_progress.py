@@ -81,6 +81,16 @@ def test_a_quiet_run_tells_what_went_wrong():
     assert shown(EVENTS, quiet=True) == TOLD[1:]
 
 
+def test_jobs_that_fail_by_one_error_are_told_once(tmp_path):
+    logs = [tmp_path / f"{name}.log" for name in "abcd"]
+    for log, text in zip(
+        logs, ["error: test: 9", "error: test: 9", "error: test: 8", ""], strict=True
+    ):
+        log.write_text(f"begins\n{text}\n", encoding="utf-8")
+    events = [("", {"event": "job_error", "jobid": 1, "log": [str(log)]}) for log in logs]
+    assert shown(events) == [f"A job failed, see {logs[n]}" for n in (0, 2, 3)]
+
+
 def test_on_a_terminal_there_is_a_bar():
     drawn = "\n".join(shown(EVENTS, console={"force_terminal": True, "width": 100}))
     assert "2/4" in drawn and "left" in drawn and "Building" not in drawn

@@ -407,6 +407,19 @@ def test_leftovers_of_an_older_configuration_are_told(copy):
     assert drift(copy)["data/gone/train.parquet"] == {(State.STALE, "configuration")}
 
 
+def test_a_point_that_was_removed_is_left_over_once_its_experiment_is_made_without_it(copy):
+    settings = copy / "config/experiments/demo/settings.yaml"
+    replace_text("[0.5, 0.1]", "[0.1]")(settings)
+    left = STAR.replace("-0.1", "-0.5")
+    assert drift(copy)[left] == {(State.STALE, "configuration")}
+    trace, aside = copy / "results" / left, copy / "aside.nc"
+    trace.rename(aside)
+    join(build_plan(copy / "config"), copy / "results")
+    aside.rename(trace)
+    assert drift(copy)[left] == {(State.UNCHECKED, "configuration")}
+    assert exit_status(checked(copy)) == 0
+
+
 def test_seeds_beyond_those_declared_are_known(copy):
     """As after `fedatlas run --decide`, which adds seeds, and after a plain run, without them."""
     replace_text("seeds: [0, 1]", "seeds: [0]")(copy / "config/experiments/demo/settings.yaml")

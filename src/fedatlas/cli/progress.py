@@ -22,6 +22,7 @@ from snakemake.common import NOTHING_TO_BE_DONE_MSG
 from fedatlas.errors import FedatlasError
 from fedatlas.markdown import counted
 from fedatlas.plain_text import printable, say_on
+from fedatlas.plan.failures import excerpt
 from fedatlas.plan.trainings import IF_INPUTS_DIFFER, Why
 from fedatlas.steps import STEPS
 
@@ -147,6 +148,7 @@ class Display:
         self._planned: list[PlannedJob] = []
         self._why: Why | None = None
         self._failed = False
+        self._errors = set[str]()  # of failed jobs
         self._began = self._last = time.monotonic()
         self._console = console or Console(stderr=to_errors)
         steps = self._steps
@@ -190,8 +192,7 @@ class Display:
                 self._failed = True
                 steps.running.pop(of.get("jobid", -1), None)
                 members = of.get("job_error_info", [of])  # of a group
-                logs = [log for member in members for log in member["log"]]
-                self._print(f"A job failed, see {', '.join(logs)}", wrong=True)
+                self._fail([log for member in members for log in member["log"]])
             case "error":
                 self._errs(of["exception"], str(record.msg))
             case None if record.msg == NOTHING_TO_BE_DONE_MSG:
@@ -205,6 +206,13 @@ class Display:
         planned, self._planned = self._planned, []  # Python closes handlers once more
         for line in format_planned(planned, self._why) if planned and not self._failed else ():
             self._print(line)
+
+    def _fail(self, logs: Sequence[str]) -> None:
+        """Print that a job failed, once for each error; the Snakefile lists all at the end."""
+        error = "\n".join(line for log in logs for line in excerpt(Path(log)))
+        if not error.startswith("error:") or error not in self._errors:
+            self._errors.add(error)
+            self._print(f"A job failed, see {', '.join(logs)}", wrong=True)
 
     def _print(self, line: str, *, wrong: bool = False) -> None:
         if line and (wrong or not self._quiet):

@@ -12,7 +12,7 @@ from typing import Any
 
 from fedatlas.algorithms import algorithm_class, algorithm_names, build_algorithm
 from fedatlas.data.catalogue import Catalogue, load_catalogue
-from fedatlas.errors import FedatlasError, error_context
+from fedatlas.errors import FedatlasError, error_context, similar
 from fedatlas.plan.checks import (
     check_costs,
     check_dataset,
@@ -307,6 +307,14 @@ def _points(plan: Plan, declared: RunSpec, grid: Mapping[str, Sequence[Any]]) ->
         first = {key: tried[0] for key, tried in other.grid.items()}
         taken = at_point(other.hyper_parameters, apart(first), where)
     whole = TUNED if declared.tuned_in is not None else "only"
+    is_known = declared.algorithm in algorithm_names()
+    fields = algorithm_class(declared.algorithm).model_fields if is_known else {}
+    for name in (name for key in grid for name in key.split(", ")):
+        if is_known and name.partition(".")[0] not in fields:
+            raise FedatlasError(
+                f"{where}.grid: {declared.algorithm} has no key '{name}'{similar(name, fields)}; "
+                f"it has {', '.join(sorted(fields))}"
+            )
     for combination in product(*grid.values()):
         chosen = apart(dict(zip(grid, combination, strict=True)))
         values = at_point(declared.hyper_parameters, chosen, where)

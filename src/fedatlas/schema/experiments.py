@@ -212,6 +212,18 @@ class Experiment(Studies):
             len(values) > 1 for values in declared.grid.values()
         )
 
+    @field_validator("partition", mode="before")
+    @classmethod
+    def _parties_have_no_names(cls, partition: Any) -> Any:
+        columns = partition.get("columns") if isinstance(partition, dict) else None
+        for own in columns if isinstance(columns, list) else ():
+            if isinstance(own, dict) and {"from", "to"}.isdisjoint(own):
+                raise ValueError(
+                    f"columns: '{next(iter(own), '')}': parties have no names: list the columns "
+                    "of each, as in [[age, income], [calls]]"
+                )
+        return partition
+
     @model_validator(mode="after")
     def _keys_suit_each_other(self) -> Self:
         for run in self.runs:
