@@ -29,6 +29,7 @@ from fedatlas.plan.rules import (
     needs,
 )
 from fedatlas.plan.selected import Selected, commands_name_experiments, plan_command, targets
+from fedatlas.plan.trainings import why_trained
 from fedatlas.schema.config import check_command, export_to_jobs, load_config
 
 # A graph of jobs has many objects and little garbage: looking for it takes a fifth of a dry run.
@@ -59,7 +60,8 @@ try:
         named=CAN_BE_NAMED,
         added_seeds=CONFIG.added_seeds,
     )
-    logger.addFilter(Explaining(workflow, Path(RESULTS)))
+    WHY_TRAINED = why_trained(PLAN, Path(RESULTS), CONFIG.seeds or Path(RESULTS, "seeds"))
+    logger.addFilter(Explaining(workflow, Path(RESULTS), WHY_TRAINED))
     SELECTED = Selected(PLAN, list(NAMED) or CONFIG.experiments, named=CAN_BE_NAMED)
     export_to_jobs(CONFIG, CONFIGURATION)
 except FedatlasError as error:

@@ -136,6 +136,10 @@ def made(changes, **block):
         ({"centre": False}, "'centre: false' goes with 'standardise: true'"),
         ({"standardise": True, **ALL}, "a split named 'train'"),
         ({"splits": {"train": {}}}, "split 'train': 'format: libsvm' takes one file"),
+        (
+            {"splits": {"train": {"files": [{"path": "bank"}, {"path": "telecom"}]}}},
+            "takes one file: join them first, as docs/adding/dataset.md shows",
+        ),
         ({"format": "idx", "shape": [3, 1, 1]}, "'format: idx' takes two files"),
         ({"format": "cifar"}, "images need 'shape': [channels, height, width]"),
         ({"format": "cifar", "shape": [3]}, "images need 'shape'"),

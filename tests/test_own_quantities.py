@@ -83,6 +83,36 @@ def test_what_a_model_predicts_has_the_accuracies_that_are_measured(tmp_path, ne
         assert trace[name].attrs["long_name"].startswith("accuracy on a client's training samples")
 
 
+def test_rows_of_parties_are_predicted_side_by_side(project, tmp_path):
+    """Compared with a loop over pairs, and with the accuracies that are measured anyway."""
+    spec, points = small("vfb2_sgd", measurements=["test_roc_area"]), []
+    shards = small_shards(tmp_path, "vfb2_sgd")
+    trace = train(spec, shards, tmp_path / "trace.nc", keep=points.append)
+    problem = FederationContext(spec, shards, "cpu").seed_run(spec.seeds[0]).problem
+    found = problem.predicted(points[0], "test")
+    pairs = [
+        float(a > b) + 0.5 * float(a == b)
+        for a in found.outputs[found.labels > 0]
+        for b in found.outputs[found.labels < 0]
+    ]
+    assert trace["test_roc_area"].to_numpy()[0, -1] == pytest.approx(np.mean(pairs))
+    for rows in ("train", "test"):
+        found = problem.predicted(points[0], rows)
+        assert found.right.mean() == pytest.approx(trace[f"{rows}_accuracy"].to_numpy()[0, -1])
+        assert found.offsets.tolist() == [0, len(found.outputs)] == [0, len(found.labels)]
+    with pytest.raises(FedatlasError, match="no validation rows are kept: parties have"):
+        problem.predicted(points[0], "validation")
+
+
+def test_what_runs_measure_is_listed_as_far_as_their_labels_allow(project, tmp_path):
+    own = {"figure": {"measurement": "disagreement"}}
+    with pytest.raises(FedatlasError) as raised:
+        load(tmp_path, one=BASE | own)
+    listed = str(raised.value).partition("name one of ")[2].split(", ")
+    assert "client_loss_worst" in listed and "test_accuracy" in listed
+    assert "test_rmse" not in listed and "test_roc_area" not in listed
+
+
 def test_files_of_a_project_are_measurements_and_costs_like_any_other(project, tmp_path):
     assert {"client_loss_worst", *CLIENTS} <= set(LEVELS) & set(MEASUREMENTS)
     assert "client_loss_worst" not in LARGER_IS_BETTER

@@ -20,9 +20,11 @@ from fedatlas.cli.progress import (
     kind_of,
     trains,
 )
+from fedatlas.errors import FedatlasError
 from fedatlas.plan.failures import Explaining
 from fedatlas.plan.holders import format_lock
 from fedatlas.plan.places import snakefile
+from fedatlas.plan.trainings import IF_INPUTS_DIFFER
 
 TRACES = "results/experiments/demo-small/traces"
 LOG = {"log": ["logs/only.log"]}
@@ -79,6 +81,16 @@ def test_without_a_terminal_steps_are_lines_beside_what_matters():
 
 def test_a_quiet_run_tells_what_went_wrong():
     assert shown(EVENTS, quiet=True) == TOLD[1:]
+
+
+def test_jobs_that_fail_by_one_error_are_told_once(tmp_path):
+    logs = [tmp_path / f"{name}.log" for name in "abcd"]
+    for log, text in zip(
+        logs, ["error: test: 9", "error: test: 9", "error: test: 8", ""], strict=True
+    ):
+        log.write_text(f"begins\n{text}\n", encoding="utf-8")
+    events = [("", {"event": "job_error", "jobid": 1, "log": [str(log)]}) for log in logs]
+    assert shown(events) == [f"A job failed, see {logs[n]}" for n in (0, 2, 3)]
 
 
 def test_on_a_terminal_there_is_a_bar():
@@ -272,6 +284,26 @@ def test_parts_of_a_dry_run_are_told_together_with_counts():
     assert "  12 trainings (missing): 6 runs" in format_planned([many])
     lost = PlannedJob("train_a-b_1", traces(12, 6), f"Missing output files: {traces(1, 1)[0]}")
     assert "  1 training (missing): r0/s-0" in format_planned([lost])
+
+
+def test_a_dry_run_asks_of_each_point_whether_it_trains():
+    """Where inputs are not there yet, Snakemake's reason stands for it."""
+    x, y, z = (f"r/experiments/a-b/traces/{run}/only.nc" for run in "xyz")
+    shards = PlannedJob("shard_into_1", ("r/shards/d/train/a/manifest.json",), "Code has changed")
+    job = PlannedJob("train_a-b_1", (x, y, z), f"Missing output files: {y}")
+
+    def why(trace, remade):
+        assert shards.outputs[0] in remade
+        if trace == y:
+            raise FedatlasError("no manifest")
+        return IF_INPUTS_DIFFER if trace == z else ""
+
+    assert format_planned([shards, job], why)[2:] == [
+        "  1 trace of finished seeds (no training): x",
+        "  1 training (missing): y",
+        f"  1 training ({IF_INPUTS_DIFFER}): z",
+        "2 jobs in all, with at most 2 trainings.",
+    ]
 
 
 def test_a_dry_run_without_jobs_says_so():

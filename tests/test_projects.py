@@ -219,6 +219,15 @@ def test_a_project_runs_as_the_repository_does(lab):
     assert "keep-going: true" in settings and "rerun-incomplete: true" in settings
 
 
+@pytest.mark.parametrize("part", ["experiments", "methods"])
+def test_nothing_begins_in_a_part_of_a_project(lab, monkeypatch, part):
+    fedatlas("new", "method", "mine")
+    monkeypatch.chdir(lab / part)
+    with pytest.raises(FedatlasError, match=f"is a part of the project {lab}: go to {lab}"):
+        fedatlas("new", "method", "other")
+    assert not (lab / part / "methods").exists()
+
+
 def test_starts_pass_their_checks(config, lab, monkeypatch):
     for kind, name in (("method", "my_own"), ("dataset", "letters"), ("experiment", "second")):
         assert "Next: " in fedatlas("new", kind, name)

@@ -407,6 +407,19 @@ def test_leftovers_of_an_older_configuration_are_told(copy):
     assert drift(copy)["data/gone/train.parquet"] == {(State.STALE, "configuration")}
 
 
+def test_a_point_that_was_removed_is_left_over_once_its_experiment_is_made_without_it(copy):
+    settings = copy / "config/experiments/demo/settings.yaml"
+    replace_text("[0.5, 0.1]", "[0.1]")(settings)
+    left = STAR.replace("-0.1", "-0.5")
+    assert drift(copy)[left] == {(State.STALE, "configuration")}
+    trace, aside = copy / "results" / left, copy / "aside.nc"
+    trace.rename(aside)
+    join(build_plan(copy / "config"), copy / "results")
+    aside.rename(trace)
+    assert drift(copy)[left] == {(State.UNCHECKED, "configuration")}
+    assert exit_status(checked(copy)) == 0
+
+
 def test_seeds_beyond_those_declared_are_known(copy):
     """As after `fedatlas run --decide`, which adds seeds, and after a plain run, without them."""
     replace_text("seeds: [0, 1]", "seeds: [0]")(copy / "config/experiments/demo/settings.yaml")
@@ -858,3 +871,8 @@ def test_nothing_to_look_at_is_an_error_of_its_own(finished, tmp_path, command):
     assert outcome.exit_code == 2
     assert outcome.stderr.startswith("error: ")
     assert "Traceback" not in outcome.stderr
+
+
+def test_a_folder_that_is_not_there_is_told_from_an_empty_one(finished, tmp_path):
+    outcome = fedatlas("verify", tmp_path / "nope", "--config", finished / "config")
+    assert outcome.exit_code == 2 and "nope: there is no such folder in" in outcome.stderr

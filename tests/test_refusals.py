@@ -12,6 +12,11 @@ from test_workflow_min_max import EXPERIMENTS as MIN_MAX
 from test_workflow_vertical import EXPERIMENT as PARTIES
 from workflow_copy import EXPERIMENT
 
+#: Parties with columns of a CSV file.
+TABLE = PARTIES.replace("dataset: breast-cancer", "dataset: give-me-some-credit").replace(
+    "parties: 4, active: 2",
+    "parties: 2, active: 2, assignment: listed, columns: [[age, MonthlyIncome], [DebtRatio]]",
+)
 SCAFFOLD = "batch_size: 4, local_step_size: 0.02}\n  fedavg"
 #: Experiments by name; of which one; what stands there, what is put in its place, what is said.
 WRONG = {
@@ -35,6 +40,8 @@ WRONG = {
          r"small\.yaml.*runs\.scaffold.*missing key 'local_step_size'"),
         ("batch_size: 4", "batchsize: 4", r"unknown key 'batchsize'.*batch_size"),
         ("local_steps: 5", "local_steps: 0", r"local_steps.*value 0.*greater than 0"),
+        ("grid: {global_step_size", "grid: {global_stepsize",
+         r"runs\.fedpage\.grid: fedpage has no key 'global_stepsize'; similar: global_step_size"),
         ("[0.1, 0.03]", "[0.1, 1e-1]", r"small\.yaml: runs\.fedpage\.grid.*twice"),
         ("clients: 56", "clients: 5", r"clients_per_round.*only 5 clients"),
         ("clients: 56, samples: 560", "clients: 600", r"600 rows or clients.*has 569 rows"),
@@ -83,10 +90,18 @@ WRONG = {
         ("parties: 4, active: 2", "parties: 4, active: 5", "'active' is 5.* only 4 parties"),
         ("parties: 4, active: 2", "parties: 2, active: 2, assignment: listed, columns: [[0], [1]]",
          r"'partition\.columns': .*leaves 28 of 30 columns to no party: 2, 3, 4, 5, 6, …; list"),
+        ("parties: 4, active: 2",
+         "parties: 2, active: 2, assignment: listed, columns: [{bank: [0]}, [1]]",
+         r"key 'partition': columns: 'bank': parties have no names: list the columns of each"),
         ("latency: 2.0e-6", "latency: -1", "network.latency.*greater than or equal to 0"),
         ("test: 0.2, standardise: true}\nnetwork", "test: tests}\nnetwork", "no split 'tests'"),
         ("algorithm: vfb2_saga", "algorithm: fedavg", "works on a horizontal partition"),
         ("name: logistic_l2", "name: logistic_l1", "objective.name"),
+    ]),
+    "tables": ({"small": TABLE}, [
+        ("[age, MonthlyIncome]", "[age, SeriousDlqin2yrs]",
+         r"value 'SeriousDlqin2yrs': data set .* has it as 'label', and the active parties"),
+        ("[age, MonthlyIncome]", '["", MonthlyIncome]', "has it as 'ignore', and it is no feature"),
     ]),
     "min-max": (MIN_MAX, [
         ("small", "tuned_in: demo-grid}", "tuned_in: demo-grids}", "no run 'sgda' in.*demo-grids"),

@@ -19,6 +19,7 @@ from fedatlas import algorithms, cli
 from fedatlas.algorithms import algorithm_class, algorithm_names
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.levels import is_counted
+from fedatlas.federations.vertical.problem import UpdateRule
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.training import rehearsal
@@ -265,6 +266,7 @@ RETURNED = "return State(state.x + self.server_step_size * problem.mean(delta, c
 AGENTS = "gaussian_gradient_descent"
 RULE = "return UpdateRule(self.step_size, synchronous=self.synchronous)"
 ROUND = f"{RULE}\n\n    def round(self, state, problem, network, random):\n        "
+SUPER = "return super().round(state, problem, network, random)"
 FAULTS = [
     ("fedavg", GATHERED, "delta = y - x", "the server is sent nothing: call"),
     ("fedavg", SENT, "x = state.x", UNSENT),
@@ -381,6 +383,11 @@ FAULTS = [
     ("lazy", "(x,) = network.broadcast(state.x, to=everyone)", "x = state.x", UNSENT),
     ("one_shot", "(sent,) = network.gather(own)", "sent = own", "the server is sent nothing"),
     (
+        *("vfb2_sgd", RULE, f"{ROUND}network.secure_margins(state)\n        {SUPER}"),
+        "a state whose updates may be under way: call state = network.barrier",
+    ),
+    ("fedavg", RETURNED, "State(state.x + delta.mean(0))", "round returned None in place of"),
+    (
         *("one_shot", "state.k == 5:", "state.k % 4 == 3:\n            own = own + x", UNSENT),
     ),
 ]  # fmt: skip
@@ -441,6 +448,24 @@ def test_a_rehearsal_without_data_says_what_it_checked(algorithm):
 def test_parties_as_processes_are_rehearsed_as_simulated_ones(folder):
     spec = small("vfb2_saga", backend="processes")
     assert rehearse(spec, small_shards(folder, "vfb2_saga")) == KEPT
+
+
+@pytest.mark.parametrize("backend", ["simulated", "processes"])
+def test_what_is_simulated_only_is_found_where_parties_are_processes(backend, written, folder):
+    shards, settled = small_shards(folder, "vfb2_sgd"), "state = network.barrier(state, self.rule)"
+    margins = "network.secure_margins(state)"
+    spec = written("vfb2_sgd", RULE, f"{ROUND}{settled}; {margins}\n        {SUPER}")
+    spec = spec.model_copy(update={"backend": backend})
+    if backend == "simulated":
+        assert rehearse(spec, shards) == KEPT
+    else:
+        with pytest.raises(FedatlasError, match=r"calls network\.barrier, which parties"):
+            rehearse(spec, shards)
+
+
+def test_a_rule_refuses_a_reference_that_there_is_not():
+    with pytest.raises(ValueError, match="'snapshots': use one of none, snapshot, table"):
+        UpdateRule(0.1, reference="snapshots")
 
 
 def test_parties_that_settle_for_a_measurement_count_themselves(folder):

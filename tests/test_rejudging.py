@@ -17,6 +17,7 @@ from fedatlas.code import code_digest
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.selection import select_points
 from fedatlas.evaluation.verdicts import judge_claims, read_verdicts
+from fedatlas.extensions import VARIABLE
 from fedatlas.files import canonical_json, write_text
 from fedatlas.plan.build import build_plan
 from fedatlas.plan.results import selection_spec
@@ -194,6 +195,21 @@ def test_verify_judges_published_verdicts_again():
     assert "4 of 4 verdicts follow" in command("verify", "all")
     (row, *_) = json.loads(command("verify", "all/first", "--json"))
     assert (row["claim"], row["outcome"], row["why"]) == ("demo-small/by-step", "reproduced", "")
+
+
+@pytest.mark.usefixtures("published")
+def test_verdicts_of_a_project_follow_where_it_is_known(tmp_path, monkeypatch):
+    lab = tmp_path / "lab"
+    shutil.copytree("config/experiments", lab / "experiments")
+    Path("config/experiments/demo/small.yaml").rename("config/experiments/demo/other.yaml")
+    monkeypatch.setenv(VARIABLE, "")
+    told = command("verify", "out", status=1)
+    assert told.startswith("out: 0 of 4") and told.count(VARIABLE) == 1
+    monkeypatch.setenv(VARIABLE, str(lab))
+    assert "4 of 4 verdicts follow" in command("verify", "out")
+    command("publish", "results", "theirs")
+    of_project, ours = (Path(folder, "README.md").read_text() for folder in ("theirs", "out"))
+    assert VARIABLE in of_project and VARIABLE not in ours
 
 
 @pytest.mark.usefixtures("published")

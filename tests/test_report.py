@@ -43,6 +43,7 @@ from fedatlas.schema.rows import BinaryClasses
 from fedatlas.store.compared import cost_cell
 from fedatlas.store.netcdf import write_netcdf
 from fedatlas.store.trace import write_trace
+from prepared_files import make_samples, write_prepared
 from trace_factory import auroc_trace, make_trace
 from verdict_factory import effect, every_outcome
 from verdict_factory import verdict as made_up
@@ -318,6 +319,34 @@ def test_chosen_steps_are_told_by_seed(case):
     add_table(case, ENDS | {("fmgda", 0.3): [0.95, 0.95, 0.5, 0.95]})
     rows = case.page("fmgda-small").rows("FMGDA", "Published numbers beside those found here")
     assert rows[1][2:5] == ["primal_step_size", "0.3", "0.3; by seed 0.3, 0.3, 0.1, 0.3"]
+
+
+LOANS = """
+loans:
+  {title: Loans, homepage: "https://example.org", licence: unknown, citation: made up, format: csv,
+   task: binary, features: 1, labels: {1: 1, -1: -1}, splits: {train: {files: [{path: loans.csv}]}},
+   csv: {label: y, numeric: [a], drop_missing: true}}
+"""
+
+
+def test_rows_that_no_catalogue_counts_are_those_that_were_prepared(case):
+    catalogue, changed = case.config / "datasets.yaml", yaml.safe_load(TABLE)
+    catalogue.write_text(few_datasets() + LOANS, encoding="utf-8")
+    changed |= {"dataset": "loans", "objective": {"name": "auc_min_max", "model": "linear"}}
+    changed["partition"] |= {"binary": None}
+    changed |= {"claims": [], "figure": {"measurement": "test_auroc"}}
+    traces = [ending_at(run, step, values) for (run, step), values in ENDS.items()]
+    case.add("fmgda-loans", yaml.safe_dump(changed), traces)
+
+    def data() -> str:
+        return " ".join(case.page("fmgda-loans").markdown.split()).partition("Data: ")[2]
+
+    left_out = "those that lack a value left out, 20 % for testing"
+    assert data().startswith(f"Loans; rows not counted beforehand, {left_out}")
+    prepared = case.results / "data/loans/train.parquet"
+    prepared.parent.mkdir(parents=True)
+    write_prepared(prepared, make_samples(5, 1), task="binary")
+    assert data().startswith(f"Loans; 5 rows, {left_out}")
 
 
 def test_when_everything_diverged_there_is_a_page_that_says_so(case):

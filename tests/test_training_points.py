@@ -188,9 +188,29 @@ def test_the_workflow_keeps_what_a_shared_job_need_not_train(tmp_path):
     small = "config/experiments/demo/small.yaml"
     workflow.edit(small, "[0.1, 0.03]", "[0.1, 0.03, 0.01]")
     workflow.edit(small, "local_step_size: 0.02}\n  fedavg", "local_step_size: 0.01}\n  fedavg")
+    assert told_of_trainings(workflow) == [
+        "3 traces of finished seeds (no training): fedavg, fedpage/global_step_size-0.03, "
+        "fedpage/global_step_size-0.1",
+        "1 training (missing): fedpage/global_step_size-0.01",
+        "1 training (settings changed): scaffold",
+    ]
     assert workflow.run().returncode == 0
     after = [read_trace(workflow.folder / trace) for trace in traces]
     same = [old.identical(new) for old, new in zip(before, after, strict=True)]
     assert same == [True, True, True, False]
     assert workflow.trace("fedpage", "global_step_size-0.01").exists()
     assert workflow.planned() == []
+    workflow.edit_code("algorithms/scaffold")
+    workflow.edit(small, "[0.1, 0.03, 0.01]", "[0.03, 0.1]")
+    assert told_of_trainings(workflow) == [
+        "3 traces of finished seeds (no training): fedavg, fedpage/global_step_size-0.03, "
+        "fedpage/global_step_size-0.1",
+        "1 training (code changed): scaffold",
+    ]
+
+
+def told_of_trainings(workflow):
+    """What `fedatlas run --dry-run` says of traces."""
+    asked = ("--logger", "fedatlas", "--dry-run", "--cores", "2", *workflow.targets)
+    lines = [line.strip() for line in workflow.ask(*asked)[1].splitlines()]
+    return [line for line in lines if re.match(r"\d+ tra", line)]

@@ -34,13 +34,9 @@ def list_experiments(
     """List experiments: what each shows, its source, and whether it has verdicts here."""
     from fedatlas.pages.terminal import verdicts_in
     from fedatlas.plan.build import build_plan
-    from fedatlas.schema.config import is_named
 
     plan = build_plan(config, *projects(), names=[names])
-    found = {name: each for name, each in plan.experiments.items() if is_named(name, [names])}
-    if not found:
-        hint = meant_in(names, plan.heads) or "; `fedatlas list` lists all"
-        raise FedatlasError(f"'{names}' matches no experiment{hint}")
+    found = {name: plan.experiments[name] for name in plan.select([names])}
     width = max(map(len, found))
     judged = {name for name, own in verdicts_in(results).items() if own}
     for name, each in found.items():
@@ -207,6 +203,7 @@ def verify(
         disable=not terminal.is_terminal,
     )
     with _unreadable_is_two():
+        check_folder(results)
         files = verification.verify(results, config, lock, progress, mirror, seeds)
     if as_json:
         say(json.dumps(verification.as_plain(files), indent=2))

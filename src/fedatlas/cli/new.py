@@ -12,7 +12,7 @@ import typer
 from fedatlas.errors import FedatlasError
 from fedatlas.files import write_text
 from fedatlas.plain_text import say
-from fedatlas.plan.places import catalogue_files, is_shipped, repository
+from fedatlas.plan.places import catalogue_files, is_shipped, project_around, repository
 
 #: Files of a new project, each with its template.
 _PROJECT = {
@@ -125,6 +125,10 @@ def new(
         raise FedatlasError(
             f"{Path.cwd()} is the repository of fedatlas: begin a project elsewhere (fedatlas new "
             "project NAME) and go there; docs/adding.md says how to add to the repository itself"
+        )
+    if kind is not Kind.PROJECT and (project := project_around(Path.cwd())):
+        raise FedatlasError(
+            f"{Path.cwd()} is a part of the project {project}: go to {project} and call it there"
         )
     file = Path(start.file.format(name=name))
     if federation is not None and kind is not Kind.METHOD:

@@ -7,7 +7,7 @@ event are attributes of its record.
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from logging import ERROR, WARNING, LogRecord
 from pathlib import Path
@@ -19,8 +19,11 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TimeElapsed
 from rich.text import Text
 from snakemake.common import NOTHING_TO_BE_DONE_MSG
 
+from fedatlas.errors import FedatlasError
 from fedatlas.markdown import counted
 from fedatlas.plain_text import printable, say_on
+from fedatlas.plan.failures import excerpt
+from fedatlas.plan.trainings import IF_INPUTS_DIFFER, Why
 from fedatlas.steps import STEPS
 
 # Without a terminal, progress is printed after this share of all steps, or this many seconds.
@@ -143,7 +146,9 @@ class Display:
         self._steps, self._cores, self._printed = Steps(), 1, 0.0
         self._dry_run, self._quiet = dry_run, quiet
         self._planned: list[PlannedJob] = []
+        self._why: Why | None = None
         self._failed = False
+        self._errors = set[str]()  # of failed jobs
         self._began = self._last = time.monotonic()
         self._console = console or Console(stderr=to_errors)
         steps = self._steps
@@ -177,6 +182,7 @@ class Display:
                     steps.begin(of["jobid"], of["rule_name"], outputs, now)
                 elif outputs:  # targets make nothing
                     self._planned.append(PlannedJob(of["rule_name"], tuple(outputs), of["reason"]))
+                    self._why = of.get("why_trained")
             case "job_finished":
                 steps.end(of["job_id"], now)
             case "progress":
@@ -186,8 +192,7 @@ class Display:
                 self._failed = True
                 steps.running.pop(of.get("jobid", -1), None)
                 members = of.get("job_error_info", [of])  # of a group
-                logs = [log for member in members for log in member["log"]]
-                self._print(f"A job failed, see {', '.join(logs)}", wrong=True)
+                self._fail([log for member in members for log in member["log"]])
             case "error":
                 self._errs(of["exception"], str(record.msg))
             case None if record.msg == NOTHING_TO_BE_DONE_MSG:
@@ -199,8 +204,15 @@ class Display:
         """Remove the bar; after a dry run, print what would be made and why."""
         self._bar.stop()
         planned, self._planned = self._planned, []  # Python closes handlers once more
-        for line in format_planned(planned) if planned and not self._failed else ():
+        for line in format_planned(planned, self._why) if planned and not self._failed else ():
             self._print(line)
+
+    def _fail(self, logs: Sequence[str]) -> None:
+        """Print that a job failed, once for each error; the Snakefile lists all at the end."""
+        error = "\n".join(line for log in logs for line in excerpt(Path(log)))
+        if not error.startswith("error:") or error not in self._errors:
+            self._errors.add(error)
+            self._print(f"A job failed, see {', '.join(logs)}", wrong=True)
 
     def _print(self, line: str, *, wrong: bool = False) -> None:
         if line and (wrong or not self._quiet):
@@ -301,16 +313,27 @@ class PlannedJob(NamedTuple):
         """The reason in a few words."""
         return next((words for sign, words in _REASONS if sign in self.reason), _FOLLOWS)
 
-    @property
-    def trained(self) -> list[str]:
-        """Traces that it makes: the missing ones, if they are the reason; else all outputs."""
-        missing = self.reason.partition("Missing output files: ")[2].partition("; ")[0]
-        names = missing.split(", ") if missing else self.outputs
-        return [name for name in names if "/traces/" in name]
+    def trained(self, why: Why | None, remade: Container[str]) -> dict[str, str]:
+        """Traces that it makes, and why their runs train; empty for those of finished seeds.
+
+        Where a run's inputs are not there yet, Snakemake's reason stands for it.
+        """
+        missing = self.reason.partition("Missing output files: ")[2].partition("; ")[0].split(", ")
+        found = {}
+        for name in (name for name in self.outputs if "/traces/" in name):
+            told = self.why if missing == [""] or name in missing else ""
+            try:
+                found[name] = why(name, remade) if why else told
+            except FedatlasError:  # of damaged files, too: the job says what is wrong
+                found[name] = told or IF_INPUTS_DIFFER
+        return found
 
 
-def format_planned(jobs: Sequence[PlannedJob]) -> list[str]:
-    """Lines that describe what the jobs would make, and why."""
+def format_planned(jobs: Sequence[PlannedJob], why: Why | None = None) -> list[str]:
+    """Lines that describe what the jobs would make, and why.
+
+    why: says why the run of a trace trains; without it Snakemake's reasons do.
+    """
     if not jobs:
         return [NOTHING]
     shared = Counter[tuple[str, str]]()
@@ -324,21 +347,29 @@ def format_planned(jobs: Sequence[PlannedJob]) -> list[str]:
             shared[_SHARED[folder], job.why] += 1
         else:
             across.append(job)
-    lines = [f"{kind}: {number} ({why})" for (kind, why), number in shared.items()]
+    lines = [f"{kind}: {number} ({said})" for (kind, said), number in shared.items()]
+    remade = {file for job in jobs for file in job.outputs}
+    trainings = Counter[str]()
     for name, own in sorted(experiments.items()):
-        trained = _by_reason((job.why, job.trained) for job in own)
-        made = _by_reason((job.why, job.outputs) for job in own if not job.trained)
+        traces = [pair for job in own for pair in job.trained(why, remade).items()]
+        made = _by_reason((job.why, job.outputs) for job in own if "/traces/" not in job.outputs[0])
         lines += [f"{name}:"]
-        lines += [
-            f"  {counted(len(traces), 'training')} ({why}): {_runs(traces)}"
-            for why, traces in trained.items()
-        ]
-        lines += [f"  {', '.join(_in_words(files))} ({why})" for why, files in made.items()]
-    for why, files in _by_reason((job.why, job.outputs[:1]) for job in across).items():
-        lines += [f"across experiments: {', '.join(Path(file).name for file in files)} ({why})"]
-    total, trainings = counted(len(jobs), "job"), sum(len(job.trained) for job in jobs)
-    training = f", with {counted(trainings, 'training')}." if trainings else "; no training."
-    return [*lines, f"{total} in all{training}"]
+        for reason, some in _by_reason((reason, [trace]) for trace, reason in traces).items():
+            trainings[reason] += len(some)
+            what = (
+                f"{counted(len(some), 'training')} ({reason})"
+                if reason
+                else f"{counted(len(some), 'trace')} of finished seeds (no training)"
+            )
+            lines += [f"  {what}: {_runs(some)}"]
+        lines += [f"  {', '.join(_in_words(files))} ({said})" for said, files in made.items()]
+    for reason, files in _by_reason((job.why, job.outputs[:1]) for job in across).items():
+        lines += [f"across experiments: {', '.join(Path(file).name for file in files)} ({reason})"]
+    trainings.pop("", None)
+    most = "at most " if trainings[IF_INPUTS_DIFFER] else ""
+    number = counted(trainings.total(), "training")
+    end = f", with {most}{number}." if trainings.total() else "; no training."
+    return [*lines, f"{counted(len(jobs), 'job')} in all{end}"]
 
 
 def _by_reason(jobs: Iterable[tuple[str, Sequence[str]]]) -> dict[str, list[str]]:

@@ -175,7 +175,9 @@ class Dataset(Model):
         for name, split in self.splits.items():
             if not FITS[self.files_of_split](split.files):
                 takes = f"'format: {self.format}' takes {self.files_of_split}"
-                raise ValueError(f"split '{name}': {takes}")
+                several = len(split.files) > 1 and self.files_of_split == "one file"
+                advice = ": join them first, as docs/adding/dataset.md shows" if several else ""
+                raise ValueError(f"split '{name}': {takes}{advice}")
             if self.makes_labels and split.rows is None:
                 raise ValueError(f"split '{name}': synthetic data need 'rows'")
         if self.normalise is not None:

@@ -25,6 +25,8 @@ from fedatlas.schema.papers import DEMO, OURS, Paper
 from fedatlas.schema.partitions import Partition
 from fedatlas.steps import STEPS
 
+#: Said of a split whose catalogue entry states no number of rows.
+UNCOUNTED = "rows not counted beforehand"
 #: Keys of experiments that ask for studies, which make more than traces.
 STUDIES = {step.made_for for step in STEPS.values()}.difference(("", "selection", "trained"))
 
@@ -44,6 +46,7 @@ class SelectedExperiment(Model):
     trained: bool
     dataset: str
     dataset_title: str
+    split: str
     rows: str
     among: str
     runs: dict[str, str]
@@ -127,7 +130,7 @@ def _selected(plan: Plan, name: str) -> SelectedExperiment:
     dataset, specs = plan.catalogue[experiment.dataset], plan.runs_of(name)
     made = [file for step in steps_of(plan, name) for file in step.files() if file.section]
     made.sort(key=lambda file: not file.name.endswith(".svg"))  # drawings first
-    declared = ("title", "source", "notes", "trained", "dataset", "claims", "figure")
+    declared = ("title", "source", "notes", "trained", "dataset", "split", "claims", "figure")
     return SelectedExperiment(
         name=name,
         runs_of=experiment.runs_of or name,
@@ -145,7 +148,9 @@ def _selected(plan: Plan, name: str) -> SelectedExperiment:
 
 def _rows(dataset: Dataset, experiment: Experiment) -> str:
     rows, partition = dataset.split(experiment.split).rows, experiment.partition
-    parts = ["rows not counted beforehand" if rows is None else format_span([rows], "row")]
+    parts = [UNCOUNTED if rows is None else format_span([rows], "row")]
+    if getattr(getattr(dataset, dataset.format, None), "drop_missing", False):
+        parts.append("those that lack a value left out")
     if partition.samples is not None:
         parts.append(f"the first {partition.samples:,} of them used")
     if isinstance(partition.test, float):

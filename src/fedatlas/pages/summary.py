@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fedatlas.data.tables import PREPARED_KEYS, open_parquet, read_metadata
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.evidence import MARKS, capital, format_outcomes, in_short
 from fedatlas.evaluation.sentences import joined
@@ -29,10 +30,11 @@ from fedatlas.files import write_text
 from fedatlas.markdown import code, counted, item, link, paragraph, prose, table, text
 from fedatlas.pages.claim_rows import titled
 from fedatlas.pages.numbers import PublishedNumber, cost_tables, published_numbers
-from fedatlas.pages.scope import PaperScope, SelectedExperiment, read_scope
+from fedatlas.pages.scope import UNCOUNTED, PaperScope, SelectedExperiment, read_scope
 from fedatlas.plan.build import build_plan
 from fedatlas.plan.places import shipped_configuration
 from fedatlas.schema.claims import OUTCOMES
+from fedatlas.schema.federation import format_span
 from fedatlas.schema.models import read_json
 from fedatlas.schema.papers import OURS, Paper
 
@@ -94,11 +96,21 @@ def _outcome(experiment: SelectedExperiment, results: Path) -> _Outcome:
     folder = results / "experiments" / experiment.name
     selection = _read_selection(folder / "selection.json")
     return _Outcome(
-        experiment,
+        _with_rows(experiment, results),
         titled(read_verdicts(folder / "claims.csv"), {experiment.name: experiment.runs}),
         list(published_numbers(experiment, results, selection)),
         _read_table(folder / "table.csv") if experiment.trained else [],
     )
+
+
+def _with_rows(experiment: SelectedExperiment, results: Path) -> SelectedExperiment:
+    """The experiment with the number of rows that were prepared, where no catalogue states it."""
+    prepared = results / "data" / experiment.dataset / f"{experiment.split}.parquet"
+    if not experiment.rows.startswith(UNCOUNTED) or not prepared.exists():
+        return experiment
+    with open_parquet(prepared) as file:
+        counted = format_span([read_metadata(file, prepared, PREPARED_KEYS)["rows"]], "row")
+    return experiment.model_copy(update={"rows": experiment.rows.replace(UNCOUNTED, counted, 1)})
 
 
 def _read_selection(path: Path) -> dict[str, Any]:

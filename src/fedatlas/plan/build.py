@@ -12,7 +12,7 @@ from typing import Any
 
 from fedatlas.algorithms import algorithm_class, algorithm_names, build_algorithm
 from fedatlas.data.catalogue import Catalogue, load_catalogue
-from fedatlas.errors import FedatlasError, error_context
+from fedatlas.errors import FedatlasError, error_context, similar
 from fedatlas.plan.checks import (
     check_costs,
     check_dataset,
@@ -27,7 +27,7 @@ from fedatlas.plan.checks import (
     check_tuning_seeds,
     is_of_clients,
 )
-from fedatlas.plan.places import files_named
+from fedatlas.plan.places import files_named, no_project
 from fedatlas.schema.config import is_named
 from fedatlas.schema.experiment_files import Head, find_heads, load_experiments, meant_in
 from fedatlas.schema.experiments import Experiment
@@ -109,9 +109,12 @@ class Plan:
             if not any(is_named(name, [pattern]) for name in self.experiments):
                 there = sorted({f"{group_of(head.name)}-*" for head in self.heads})
                 hint = meant_in(pattern, self.heads) or f"; there are: {', '.join(there)}."
+                if f"{group_of(pattern)}-*" not in there:
+                    hint = no_project() + hint
                 raise FedatlasError(
                     f"'{pattern}' matches no experiment{hint} Experiments are targets of "
-                    "snakemake, or stand in its configuration key 'experiments'"
+                    "snakemake, or stand in its configuration key 'experiments'. `fedatlas list` "
+                    "lists all"
                 )
         return [name for name in self.experiments if is_named(name, patterns)]
 
@@ -304,6 +307,14 @@ def _points(plan: Plan, declared: RunSpec, grid: Mapping[str, Sequence[Any]]) ->
         first = {key: tried[0] for key, tried in other.grid.items()}
         taken = at_point(other.hyper_parameters, apart(first), where)
     whole = TUNED if declared.tuned_in is not None else "only"
+    is_known = declared.algorithm in algorithm_names()
+    fields = algorithm_class(declared.algorithm).model_fields if is_known else {}
+    for name in (name for key in grid for name in key.split(", ")):
+        if is_known and name.partition(".")[0] not in fields:
+            raise FedatlasError(
+                f"{where}.grid: {declared.algorithm} has no key '{name}'{similar(name, fields)}; "
+                f"it has {', '.join(sorted(fields))}"
+            )
     for combination in product(*grid.values()):
         chosen = apart(dict(zip(grid, combination, strict=True)))
         values = at_point(declared.hyper_parameters, chosen, where)

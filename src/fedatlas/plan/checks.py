@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping
+from typing import Any
 
 from fedatlas.algorithms import algorithm_class, algorithm_names
 from fedatlas.architectures import architecture_names
@@ -108,8 +109,8 @@ def check_tuning_seeds(experiment: Experiment, where: str) -> None:
             declared = f", which {experiment.runs_of} states" if experiment.runs_of else ""
             raise FedatlasError(
                 f"{where}: key 'tuning_seeds'{declared}: is missing, but claim '{claim.id}' is "
-                f"the chosen point of run '{chosen[0]}': what is chosen on a seed must not be "
-                "judged by it. Name seeds that are not in 'seeds', such as [100, 101, 102]"
+                f"about the chosen point of run '{chosen[0]}': what is chosen on a seed must not "
+                "be judged by it. Name seeds that are not in 'seeds', such as [100, 101, 102]"
             )
 
 
@@ -232,8 +233,23 @@ def _check_columns(partition: Partition, dataset: Dataset, where: str) -> None:
             "to keep as 'keep' under 'csv'"
         )
     if columns := getattr(partition, "columns", None):
+        _check_features([name for own in columns for name in own], dataset, where)
         with error_context(f"{where}: key 'partition.columns'", f" (data set '{dataset.name}')"):
             listed_blocks(columns, dataset.features, dataset.feature_names)
+
+
+def _check_features(columns: Collection[Any], dataset: Dataset, where: str) -> None:
+    """Columns of a table that a partition names for its parties are features."""
+    table: Any = getattr(dataset, dataset.format, None)
+    roles: dict[str, Collection[Any]] = {"label": [getattr(table, "label", None)]}
+    roles |= {key: getattr(table, key, ()) for key in ("ignore", "keep")}
+    for role, names in roles.items():
+        if found := [name for name in columns if name in names]:
+            told = "the active parties hold it anyway" if role == "label" else "it is no feature"
+            raise FedatlasError(
+                f"{where}: key 'partition.columns', value '{found[0]}': data set {dataset.name} "
+                f"has it as '{role}', and {told}: remove it here"
+            )
 
 
 def check_samples(algorithm: Algorithm, spec: RunSpec, catalogue: Catalogue, where: str) -> None:

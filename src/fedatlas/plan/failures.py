@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from fedatlas.extensions import relative_path
 from fedatlas.plan.holders import format_lock
+from fedatlas.plan.trainings import Why
 
 # One data set that cannot be downloaded makes many jobs fail, all with the same log.
 _SHOWN, _NAMED = 3, 20
@@ -106,17 +107,20 @@ def _asked(job: Any, resource: str) -> str:
 class Explaining:
     """A filter of Snakemake's log that adds who holds a lock, and what ended a job.
 
-    It does so for the terminal, Snakemake's own file and `fedatlas run`, at every attempt.
+    It does so for the terminal, Snakemake's own file and `fedatlas run`, at every attempt. Jobs of
+    a dry run get what says why their traces need training.
     """
 
-    def __init__(self, workflow: Any, results: Path) -> None:
+    def __init__(self, workflow: Any, results: Path, why: Why | None = None) -> None:
         """workflow: Snakemake's."""
-        self._workflow, self._results = workflow, results
+        self._workflow, self._results, self._why = workflow, results, why
 
     def filter(self, record: LogRecord) -> bool:
         """Explain one message."""
         if getattr(record, "exception", "") == "LockException":
             record.msg = f"Cannot run: {format_lock(self._results)}"
+        elif getattr(record, "event", "") == "job_info":
+            record.why_trained = self._why
         elif "SLURM" in str(getattr(record, "rule_msg", "")):
             told: Any = record  # fields of an event are attributes of its record
             dag = self._workflow.dag

@@ -122,6 +122,23 @@ def find_projects(folders: Sequence[Path]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
+def no_project() -> str:
+    """What errors say of names that may be those of a project; empty where one is open."""
+    if projects():
+        return ""
+    return (
+        f": no project is open, as {Path.cwd()} has no folder 'experiments': go to the project's "
+        f"folder, or name it by {VARIABLE}=/path/to/project"
+    )
+
+
+def project_around(folder: Path) -> Path | None:
+    """The project in which a folder is one of experiments or code."""
+    holds = "*.py" if folder.name in CODE else "*.yaml"
+    is_part = folder.name in (*CODE, "experiments") and any(folder.glob(holds))
+    return folder.parent if is_part else None
+
+
 def _is_project(folder: Path) -> bool:
     """Whether it has a part of a project, and is not the workflow's own configuration."""
     return not is_shipped(folder) and any((folder / part).exists() for part in _PARTS)

@@ -159,12 +159,24 @@ class Traces:
             yield damaged("seeds", f"its results of the seeds {differing} are not those kept")
         yield from _check_environment(attributes)
         planned, findings = expected(place, attributes, self.inputs.plan, self.inputs.results)
+        if planned is None and self._is_left_over(file):
+            yield unchecked(
+                "configuration", f"{'; '.join(one.detail for one in findings)}: move it away"
+            )
+            return
         yield from findings
         if planned is None:
             return
         yield from self._check_shards(attributes, planned)
         if planned.optimum:
             yield from self._check_optima(attributes, planned)
+
+    def _is_left_over(self, file: Path) -> bool:
+        """Whether its experiment is declared, and made since without it."""
+        joined = file.parents[2] / "traces.nc"
+        if joined.parent.name not in self.inputs.plan.experiments or not joined.exists():
+            return False
+        return file.stem not in Experiment(joined).points.get(file.parent.name, ())
 
     def _check_shards(self, attributes: Mapping[str, Any], spec: RunSpec) -> Iterator[CheckResult]:
         folder = self.inputs.results / "shards" / spec.dataset / spec.split

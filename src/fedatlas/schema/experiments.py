@@ -25,7 +25,7 @@ from fedatlas.schema.models import find_repeated, in_full
 from fedatlas.schema.network_model import AnyNetworkModel, NetworkModel, StarNetworkModel
 from fedatlas.schema.objectives import Objective, PolyakObjective
 from fedatlas.schema.partitions import Partition, VerticalPartition
-from fedatlas.schema.quantities import DeclaredName, declared_as
+from fedatlas.schema.quantities import MEASUREMENTS, DeclaredName, declared_as
 from fedatlas.schema.runs import RecordEvery, RunConfig, Selection
 from fedatlas.schema.studies import OF_PREDICTORS, Studies
 
@@ -211,6 +211,18 @@ class Experiment(Studies):
         return declared.tuned_in is None and any(
             len(values) > 1 for values in declared.grid.values()
         )
+
+    @field_validator("partition", mode="before")
+    @classmethod
+    def _parties_have_no_names(cls, partition: Any) -> Any:
+        columns = partition.get("columns") if isinstance(partition, dict) else None
+        for own in columns if isinstance(columns, list) else ():
+            if isinstance(own, dict) and {"from", "to"}.isdisjoint(own):
+                raise ValueError(
+                    f"columns: '{next(iter(own), '')}': parties have no names: list the columns "
+                    "of each, as in [[age, income], [calls]]"
+                )
+        return partition
 
     @model_validator(mode="after")
     def _keys_suit_each_other(self) -> Self:
@@ -421,14 +433,22 @@ class Experiment(Studies):
 
     def _check_measured(self, what: str, measurement: str, run: str) -> None:
         """The run must measure it, and must have test rows if it is measured on them."""
-        known = self.federation_of(run).measures(self.objective_of(run))
+        objective = self.objective_of(run)
+        known = self.federation_of(run).measures(objective)
         if declared := declared_as(measurement):
             if why := self.why_not(declared, run):
                 raise ValueError(f"{what} looks at {measurement} of run '{run}': {why}")
         elif measurement not in known:
+            if "regression" not in objective.tasks:
+                known = tuple(name for name in known if not name.endswith("_rmse"))
+            own = [
+                name
+                for name, one in MEASUREMENTS.items()
+                if one.declared and not self.why_not(one.declared, run)
+            ]
             raise ValueError(
                 f"{what} looks at {measurement}, which run '{run}' does not measure: name one of "
-                f"{', '.join(known)}"
+                f"{', '.join([*known, *own])}"
             )
         if measurement.startswith("validation_") and not self._keeps_validation(run):
             raise ValueError(

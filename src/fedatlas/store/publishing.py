@@ -19,6 +19,7 @@ from fedatlas.evaluation.levels import Trace
 from fedatlas.evaluation.sentences import joined
 from fedatlas.evaluation.tables import read_budgets
 from fedatlas.evaluation.verdicts import verdict_summary, verdicts_to_csv
+from fedatlas.extensions import VARIABLE, projects
 from fedatlas.files import canonical_json, folder_beside, put_in_place, write_text
 from fedatlas.markdown import counted, item, paragraph, text
 from fedatlas.schema.config import Names, is_named, listed
@@ -116,7 +117,7 @@ def publish(
         traces = sum(_write_traces(atlas, folder, publication, kept))
         outcomes = _write_verdicts(experiments, folder, publication, kept)
         example = min(folder.glob(f"*{PUBLISHED}")).name
-        about = _about(traces, outcomes, publication, example)
+        about = _about(traces, outcomes, publication, example, _needed(kept))
         if foreign := foreign_in(folder):
             told = "\n".join(item(text(one)) for one in foreign)
             about += f"\n## Runs made elsewhere\n\n{told}\n"
@@ -344,8 +345,21 @@ def _study(file: Path, detail: Detail | None) -> xr.Dataset:
     return _rounded(budgets, names, detail.digits)
 
 
-def _about(traces: int, outcomes: str, publication: Publication, example: str) -> str:
-    """README.md; example: the name of a file of traces."""
+def _needed(kept: Iterable[Kept]) -> str:
+    """What README.md says of claims that a project declares; empty where none does."""
+    declared = [Path(one.declared.where).resolve() for one in kept if one.declared]
+    folders = [folder.resolve() for folder in projects()]
+    if not any(file.is_relative_to(folder) for file in declared for folder in folders):
+        return ""
+    told = paragraph(
+        "`fedatlas verify` needs the project that declares these claims: call it in the project's "
+        f"folder, or put `{VARIABLE}=/path/to/project` before it."
+    )
+    return f"\n{told}\n"
+
+
+def _about(traces: int, outcomes: str, publication: Publication, example: str, needed: str) -> str:
+    """README.md; example: the name of a file of traces. needed: see `_needed`."""
     records = publication.records
     kept = (
         "All records in full precision."
@@ -372,7 +386,7 @@ sha256sum --check {SUMS}
 fedatlas verify .
 fedatlas compare mine/results --against . --metric suboptimality --cost bytes --target 1e-3
 ```
-
+{needed}
 ```py
 import fedatlas
 

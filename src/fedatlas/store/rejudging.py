@@ -16,7 +16,7 @@ from fedatlas.evaluation.claims.tried_value import TriedValueTest
 from fedatlas.evaluation.levels import Trace
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.verdicts import STUDIES, Verdict, judge, read_verdicts, results_of
-from fedatlas.plan.places import where_published
+from fedatlas.plan.places import no_project, where_published
 from fedatlas.schema.claims import Claim, Effect
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.papers import OURS
@@ -31,6 +31,7 @@ from fedatlas.store.views import is_thinned
 VERDICTS, SELECTIONS, STUDIED = "verdicts.csv", "selections", "studies"
 #: By how much of the smallest effect that counts a recomputed effect may differ.
 TOLERANCE = 0.1
+_UNDECLARED = "the configuration declares no such experiment"
 
 #: A claim or one of its cases: the columns `claim` and `case`.
 Row = tuple[str, str]
@@ -130,7 +131,7 @@ class Kept:
         """Why verdicts do not follow from these runs; those that do have no entry."""
         rows = {(one.claim, one.case): one for one in self.verdicts}
         if self.declared is None:
-            return dict.fromkeys(rows, "the configuration declares no such experiment")
+            return dict.fromkeys(rows, _UNDECLARED)
         if not self.selection.is_file():
             return dict.fromkeys(rows, "the record of chosen points is not there")
         claims = {f"{self.name}/{claim.id}": claim for claim in self.declared.claims}
@@ -316,6 +317,8 @@ def format_rejudged(found: Sequence[Rejudged]) -> Iterator[str]:
         for (claim, why), alike in reasons.items():
             several = f" ({len(alike)} rows)" if len(alike) > 1 else ""
             yield f"  {claim}{several}: {alike[0].why if not several else why}"
+    if any(one.why == _UNDECLARED for one in found) and (told := no_project()):
+        yield f"Claims of a project need the project{told}"
 
 
 def _general(why: str) -> str:

@@ -24,6 +24,8 @@ from fedatlas.training.states import mapped
 _NOT_FOR_METHODS = (
     "client_gradients", "clipped_gradients", "measure", "predicted", "test_quality", "counting"
 )  # fmt: skip
+# Calls behind which parties have no update under way.
+_SETTLING = ("barrier", "distribute", "full_pass")
 
 
 class ContractViolation(FedatlasError):
@@ -76,6 +78,7 @@ class Observation:
     _counted: dict[str, Any] = field(default_factory=dict)
     _reached: np.ndarray | None = None  # by the latest broadcast
     _blocks: Any = None
+    _settled: Any = None
 
     def __post_init__(self) -> None:
         self.take_counters()
@@ -83,6 +86,10 @@ class Observation:
     def of(self, target: Any, name: str) -> Any:
         """What stands for a problem or network in this rehearsal; name: as methods call it."""
         return _Observed(target, name, self)
+
+    def begin_round(self) -> None:
+        """Forget what the round before has settled."""
+        self._settled = None
 
     def take_counters(self) -> None:
         """Take the counters as they are."""
@@ -109,6 +116,8 @@ class Observation:
         self.take_counters()
         if self.follows_states and bare in self.kind.moves and hasattr(got, "queues"):
             self._blocks = got.x
+        if bare in _SETTLING:
+            self._settled = got
         return (
             self._noted(bare, given, got) if bare in self.kind.inwards + self.kind.outwards else got
         )
@@ -144,6 +153,11 @@ class Observation:
             self._check_rows(name, given)
         if options.get("bits") is not None:
             _check_bits(name, options["bits"])
+        if bare == "secure_margins" and (not given or given[0] is not self._settled):
+            raise ContractViolation(
+                "network.secure_margins is given a state whose updates may be under way: call "
+                "state = network.barrier(state, self.rule) before it, in the same round"
+            )
         state: Any = given[0] if bare in self.kind.moves and given else None
         if self._blocks is not None and hasattr(state, "queues") and state.x is not self._blocks:
             raise ContractViolation(

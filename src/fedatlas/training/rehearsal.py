@@ -25,6 +25,7 @@ judged. Later rounds may: steps of a grid may diverge.
 import logging
 import math
 import time
+from collections.abc import Container
 from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -122,7 +123,7 @@ def _rehearsed(spec: RunSpec, shards: Path | None) -> tuple[int, list[str]]:
     """How many rounds were played, and which promises could not be compared."""
     try:
         with np.errstate(all="ignore"), TemporaryDirectory() as folder:
-            rehearsal = _Rehearsal(TinyFederation(spec, shards), Path(folder))
+            rehearsal = _Rehearsal(TinyFederation(spec, shards), Path(folder), spec)
             skipped = rehearsal.check()
     except ContractViolation as finding:
         place = relative_path(place_of(algorithm_class(spec.algorithm)))
@@ -143,8 +144,9 @@ class _Played:
 class _Rehearsal:
     """A method on a tiny federation."""
 
-    def __init__(self, federation: TinyFederation, folder: Path) -> None:
-        self._federation, self._folder = federation, folder
+    def __init__(self, federation: TinyFederation, folder: Path, declared: RunSpec) -> None:
+        """declared: the run that is rehearsed on this federation."""
+        self._federation, self._folder, self._declared = federation, folder, declared
         self._spec = federation.spec
         self._method = build_algorithm(self._spec)
         self._opened: dict[bytes, FederationContext] = {}
@@ -158,6 +160,8 @@ class _Rehearsal:
         Returns those that could not be compared: the method asked for something else.
         """
         first = self._played(watched=True)
+        if self._declared.backend == "processes":
+            _check_processes(first.seen.called)
         again = self._played(resumed=True)
         same = all(map(_alike, first.points, again.points)) and first.counted == again.counted
         if not same:
@@ -278,16 +282,17 @@ class _Rehearsal:
             start = engine.numpy(x0).copy()
             start[: 1 if self._kind.on_graphs else None] += moved
             x0 = engine.array(start)
-        state = method.start(problem, network, x0)
+        state = _given(method.start(problem, network, x0), "start")
         points: list[list[np.ndarray]] = []
         needed = self._kind.needed if method.federated else ()
         while len(points) < self.rounds:
             number = len(points)
             if watched:
                 _check_kinds(state)
+            seen.begin_round()
             before = _arrays(state)
             copies = {name: engine.numpy(array).copy() for name, array in before.items()}
-            following = method.round(state, problem, network, random.at(number))
+            following = _given(method.round(state, problem, network, random.at(number)), "round")
             seen.check_counters()
             if watched:
                 _check_untouched(before, copies, engine.numpy)
@@ -318,6 +323,28 @@ class _Rehearsal:
                     "sequential step"
                 )
         return _Played(points, seen, seen.carried, dict(vars(run.counters)))
+
+
+def _given(state: Any, function: str) -> Any:
+    """The state that a function of the method has returned."""
+    if state is None:
+        raise ContractViolation(
+            f"{function} returned None in place of a state: end it with `return` and the state"
+        )
+    return state
+
+
+def _check_processes(called: Container[str]) -> None:
+    """Parties that are processes know every call, which the rehearsal simulates."""
+    from fedatlas.federations.parties.network import ProcessNetwork
+    from fedatlas.federations.vertical.network import PartyNetwork
+
+    simulated = sorted(vars(PartyNetwork).keys() - vars(ProcessNetwork).keys())
+    if lacking := [name for name in simulated if name in called]:
+        raise ContractViolation(
+            f"calls network.{lacking[0]}, which parties that are processes do not have: remove "
+            "'backend: processes'"
+        )
 
 
 def _check_kinds(state: Any) -> None:

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from fedatlas.arithmetic.objectives import has_two_classes, norm, products, quality
-from fedatlas.federations.parts import FederatedEngine
+from fedatlas.errors import FedatlasError
+from fedatlas.federations.parts import FederatedEngine, Predicted
 from fedatlas.schema.objectives import LinearObjective
 
 if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep compilers out of that
     from fedatlas.federations.vertical.shards import PartySamples
+
+
+Reference: TypeAlias = Literal["none", "snapshot", "table"]
 
 
 @dataclass(frozen=True)
@@ -51,10 +55,17 @@ class UpdateRule:
     """
 
     step_size: float
-    reference: Literal["none", "snapshot", "table"] = "none"
+    reference: Reference = "none"
     backward: bool = True
     synchronous: bool = False
     step: BlockStep | None = None
+
+    def __post_init__(self) -> None:
+        if self.reference not in get_args(Reference):
+            raise ValueError(
+                f"UpdateRule's reference is '{self.reference}': use one of "
+                f"{', '.join(get_args(Reference))}"
+            )
 
 
 class PartyProblem(FederatedEngine):
@@ -90,6 +101,21 @@ class PartyProblem(FederatedEngine):
     def data_gradient(self, derivatives: np.ndarray) -> np.ndarray:
         """1/n Σ_i ϑ_i x_i, (d,): every party forms its own block of it."""
         return self._model.data_gradient(derivatives)
+
+    def predicted(self, x: np.ndarray, rows: Literal["train", "test"] = "train") -> Predicted:
+        """What x makes of all rows of one kind, in their order; not counted.
+
+        FedatlasError if none are kept.
+        """
+        found = {"train": self.rows, "test": self._test}.get(rows)
+        if found is None:
+            raise FedatlasError(
+                f"no {rows} rows are kept: parties have 'train' rows and, where the partition has "
+                "a 'test', 'test' rows"
+            )
+        margins = products(found.features, x)
+        right = ((margins > 0) == (found.label > 0)) & self._has_classes
+        return Predicted(margins, found.label, right, np.array([0, len(found)]))
 
     def start(self, seed: int) -> np.ndarray:
         """Zeros, (d,)."""
