@@ -66,6 +66,11 @@ def test_of_a_tuned_run_whose_configurations_are_all_lost_nothing_is_testable(te
     assert why in format_silent(found)[0] and not list(undecided(found))
 
 
+@pytest.mark.parametrize("test", [test for test, _ in DECIDED[:-2]])
+def test_of_two_declared_runs_that_lose_every_seed_nothing_is_testable(test):
+    assert {one.outcome for one in verdicts(test, a=lost(), b=lost())} == {"not testable"}
+
+
 def test_one_configuration_that_keeps_its_seeds_is_a_choice():
     kind, _ = DECIDED[0]
     assert verdict(kind, a=run(0.9), b=[*GRID, run(0.8, 1.0)]).outcome != "not testable"

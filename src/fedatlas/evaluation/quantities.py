@@ -210,6 +210,8 @@ class EffectTest(ClaimTest, ABC):
     ) -> CaseOutcome:
         """The first of two runs against the second; measurement: from which losses come."""
         ends = format_ends(names, found, self.unit, measurement)
+        if np.isposinf(found.losses).all():
+            return CaseOutcome("", "not testable", f"{ends}; every seed was lost")
         words = ("higher", "lower") if measurement in LARGER_IS_BETTER else ("lower", "higher")
         same = bool(found.between) and coincide(traces, found.between, measurement)
 
@@ -250,7 +252,7 @@ class EffectTest(ClaimTest, ABC):
         criterion = self.criterion
         outcome, effect = results.compare(gaps, criterion, self.unit, traces, measurement)
         effect = replace(effect, bound=bound)
-        evidence = describe(effect)
+        case = CaseOutcome("", outcome, describe(effect), effect)
         if extremes and outcome != "undecided":
             open_to, found = extremes, outcome
             printed = beside_printed(gaps, criterion)
@@ -262,9 +264,8 @@ class EffectTest(ClaimTest, ABC):
 
             if not told(1):
                 what = what_would_tell(traces, told, seeds=told(1, of_median=True))
-                case = CaseOutcome("", outcome, evidence, effect)
                 return case.not_testable(f"below resolution: {what}")
-        return CaseOutcome("", outcome, evidence, effect)
+        return case
 
 
 def at_end(traces: Sequence[Trace], measurement: str, share: float) -> Measured:
@@ -387,10 +388,8 @@ def shared_range(
 
 def format_common_cost(traces: Sequence[Trace], cost: str, budget: float) -> str:
     """A cost that all runs spent, with its unit and δ."""
-    told = format_cost(cost, budget)
-    if cost != EPSILON:
-        return told
-    return told + format_delta(common_delta([delta_at(trace, budget) for trace in traces]))
+    deltas = [delta_at(trace, budget) for trace in traces] if cost == EPSILON else []
+    return format_cost(cost, budget) + format_delta(common_delta(deltas))
 
 
 def delta_at(trace: Trace, epsilon: float) -> np.ndarray:
