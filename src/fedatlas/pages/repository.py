@@ -213,7 +213,8 @@ def readme_table(
     rows = [f"| {' | '.join(HEADS)} |", "|" + "---|" * len(HEADS)]
     for key, (first, *others) in coverage_rows(sentences, coverage, kept, experiments).items():
         paper = papers[key]
-        named = f"{link(text(paper.name), paper.address)} ({paper.year})"
+        found = link(text(paper.name), f"docs/findings/{key}.md")
+        named = f"{found} ({link(str(paper.year), paper.address)})"
         rows.append(f"| {' | '.join([named, f'**{first}**', *others])} |")
     return "\n".join(rows)
 
