@@ -117,7 +117,7 @@ WRONG = {
         ("small", "model: cnn_8x8}", "model: cnn_8x8, scores: tanh}", "scores"),
         ("grid", "name: auc_min_max", "name: auc_max", "objective.name.*auc_max.*auc_min_max"),
         ("grid", "{from: 5, to: 9}", "{from: 5}", "from: first, to: last"),
-        ("table", "runs_of: demo-small", "runs_of: demo-table", "no experiment with runs"),
+        ("table", "runs_of: demo-small", "runs_of: demo-table", "no experiment that declares runs"),
         ("table", "runs_of: demo-small", "runs_of: demo-small\nrounds: 9", "'rounds'.*demo-small"),
     ]),
 }  # fmt: skip
