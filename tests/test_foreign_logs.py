@@ -91,14 +91,16 @@ def test_a_database_of_mlflow_has_active_runs_with_their_nan(tmp_path):
     """Its columns, as MLflow 3 makes them: a value of 0 beside is_nan, the largest for infinity."""
     with closing(sqlite3.connect(tmp_path / "mlflow.db")) as database:
         database.executescript(
-            "CREATE TABLE runs (run_uuid, name, lifecycle_stage);"
+            "CREATE TABLE runs (run_uuid, name, lifecycle_stage, experiment_id);"
+            "CREATE TABLE experiments (experiment_id, name, lifecycle_stage);"
             "CREATE TABLE params (key, value, run_uuid);"
             "CREATE TABLE metrics (key, value, timestamp, run_uuid, step, is_nan)"
         )
         for seed, stage in enumerate(("active", "active", "deleted")):
             run = f"run{seed}"
-            database.execute("INSERT INTO runs VALUES (?, ?, ?)", [run, f"mine-{seed}", stage])
-            database.execute("INSERT INTO params VALUES ('lr', '0.1', ?)", [run])
+            database.execute("INSERT INTO runs VALUES (?, ?, ?, 1)", [run, f"mine-{seed}", stage])
+            for key in ("lr", "loss", "step"):  # the last two are also called as metrics are
+                database.execute("INSERT INTO params VALUES (?, 'a', ?)", [key, run])
             for step, value in enumerate((0.5, 0.25, 0.125)):
                 lost = seed == 1 and step == 2
                 row = ["loss", 0.0 if lost else value, step, run, step, lost]
@@ -110,6 +112,24 @@ def test_a_database_of_mlflow_has_active_runs_with_their_nan(tmp_path):
     expected = [[0.5, 0.25, 0.125], [0.5, 0.25, np.nan]]
     assert np.array_equal(trace["suboptimality"], expected, equal_nan=True)
     assert "not read: lr" in atlas.attributes("ours/mlflow")["notes"]
+    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as database:
+        database.execute("INSERT INTO experiments VALUES (1, 'first', 'active')")
+        database.execute("INSERT INTO experiments VALUES (2, 'second', 'active')")
+        database.execute("INSERT INTO runs VALUES ('run3', NULL, 'active', 2)")
+        database.execute("INSERT INTO metrics VALUES ('accuracy', 0.5, 0, 'run3', 0, 0)")
+        database.commit()
+    atlas = fedatlas.import_runs(tmp_path / "mlflow.db", metrics={"suboptimality": "loss"})
+    assert [*atlas.runs()["run"]] == ["first-mine"]
+    notes = atlas.attributes("ours/mlflow")["notes"]
+    assert "run 'second/run3' left out: no value of suboptimality" in notes
+
+
+def test_databases_that_are_no_logs_are_no_obstacle(tmp_path):
+    (tmp_path / "a-0.csv").write_text("round,test_acc\n0,0.1\n1,0.2\n", encoding="utf-8")
+    (tmp_path / "Thumbs.db").write_bytes(b"no database")
+    with closing(sqlite3.connect(tmp_path / "optuna.db")) as database:
+        database.execute("CREATE TABLE studies (study_id)")
+    assert fedatlas.import_runs(tmp_path, experiment="x").names("ours/x") == ["a"]
 
 
 def test_several_files_are_an_experiment_of_their_common_name(tmp_path):

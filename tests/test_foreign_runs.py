@@ -67,7 +67,10 @@ def test_bytes_are_those_of_the_directions_that_a_log_counts():
     total = fedatlas.import_runs(curves(total=150.0 * np.tile(ROUNDS, 4)), costs={"bytes": "total"})
     assert np.isnan(spent(total, 0.25, "bytes_up")).all()
     both = fedatlas.import_runs(curves(**each, bytes=150.0 * np.tile(ROUNDS, 4)))
-    for atlas in (total, both):
+    beside = fedatlas.import_runs(
+        curves(bytes_up=each["bytes_up"], bytes=150.0 * np.tile(ROUNDS, 4))
+    )
+    for atlas in (total, both, beside):
         assert np.allclose(spent(atlas, 0.25, "bytes"), 150 * spent(atlas, 0.25))
 
 
@@ -181,6 +184,8 @@ def test_an_error_names_column_value_and_what_is_expected(changes, mapping, told
 def test_columns_that_are_not_obvious_must_be_named(tmp_path):
     with pytest.raises(FedatlasError, match=r"no column has the name of the round.*are epoch"):
         fedatlas.import_runs(pd.DataFrame({"epoch": [1], "test_acc": [0.5]}))
+    with pytest.raises(FedatlasError, match="no column has the name of the round"):
+        fedatlas.import_runs(pd.DataFrame(index=range(3)))
     with pytest.raises(FedatlasError, match=r"such as 'metrics: {test_acc.*are round, l;"):
         fedatlas.import_runs(pd.DataFrame({"round": [1], "l": [0.5]}))
     with pytest.raises(FedatlasError, match=r"{objective: Loss}.*{suboptimality: Loss - F\*}"):

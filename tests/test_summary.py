@@ -97,8 +97,9 @@ def test_every_judged_experiment_is_counted_once_whatever_was_selected_last(resu
     for name in ("vfb2-x", "fmgda-y"):
         write(results / "experiments" / name / "traces" / "run" / "only.nc")
     write(results / "experiments" / "imported" / "traces.nc")
+    write(results / "experiments" / "dpgt-fig6" / "budgets.nc")
     lines = summary(results)
-    assert "Not judged yet: fmgda-y, vfb2-x" in lines
+    assert "Not judged yet: dpgt-fig6, fmgda-y, vfb2-x" in lines
     assert counts(lines) == {
         "demo-one": ["2 reproduced, 1 undecided", "–"],
         "fmgda-fig2": ["1 contradicted, 11 undecided", "–"],

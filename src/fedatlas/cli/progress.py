@@ -324,7 +324,7 @@ class PlannedJob(NamedTuple):
             told = self.why if missing == [""] or name in missing else ""
             try:
                 found[name] = why(name, remade) if why else told
-            except FedatlasError:  # of damaged files, too: the job says what is wrong
+            except (FedatlasError, KeyError, TypeError):  # of damaged files: the job says it
                 found[name] = told or IF_INPUTS_DIFFER
         return found
 

@@ -18,13 +18,13 @@ import numpy as np
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.network_model import NetworkModel
 from fedatlas.schema.quantities import (
-    ALL_BYTES,
     BYTES,
     COSTS,
     LARGER_IS_BETTER,
     MEASUREMENTS,
     OPTIMUM_ACCURACY,
     DeclaredNetwork,
+    counts_all_bytes,
     declared_network,
     link_latencies,
 )
@@ -106,8 +106,7 @@ def is_counted(trace: Trace, cost: str) -> bool:
     if declared_network(cost) is not None:
         return has_own_clock(trace) or "sequential_messages" in trace
     if cost == "bytes":
-        # A log may count one direction only, of which there are no bytes of all directions.
-        return any(all(name in trace for name in names) for names in ALL_BYTES)
+        return counts_all_bytes({*map(str, trace.variables)})
     return cost == "exchanges" or cost in trace
 
 

@@ -158,7 +158,8 @@ def _covered(lines: Sequence[_Line], *logarithmic: bool) -> list[int]:
             return False
         start, end = max(one[0][0], other[0][0]), min(one[0][-1], other[0][-1])
         first, second = (np.interp(np.linspace(start, end), *line) for line in (one, other))
-        return bool(start < end and np.mean(np.abs(first - second) <= near) > 0.5)
+        apart = np.abs(first - second)[np.isfinite(first - second)]
+        return bool(start < end and len(apart) and np.mean(apart <= near) > 0.5)
 
     return [sum(coincide(one, line) for one in scaled[at + 1 :]) for at, line in enumerate(scaled)]
 

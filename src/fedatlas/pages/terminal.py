@@ -69,7 +69,7 @@ def print_summary(results: Path, console: Console) -> None:
     unfinished = {
         folder.name
         for folder in results.glob("experiments/*/")
-        if (folder / "traces").is_dir() or not any(folder.glob("*.nc"))
+        if (folder / "traces").is_dir() or not (folder / "traces.nc").is_file()
     } - judged.keys()
     if unfinished:
         lines.append(f"Not judged yet: {', '.join(sorted(unfinished))}")

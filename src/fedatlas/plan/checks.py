@@ -241,10 +241,13 @@ def _check_columns(partition: Partition, dataset: Dataset, where: str) -> None:
 def _check_features(columns: Collection[Any], dataset: Dataset, where: str) -> None:
     """Columns of a table that a partition names for its parties are features."""
     table: Any = getattr(dataset, dataset.format, None)
+    features = dataset.feature_names or ()
     roles: dict[str, Collection[Any]] = {"label": [getattr(table, "label", None)]}
     roles |= {key: getattr(table, key, ()) for key in ("ignore", "keep")}
     for role, names in roles.items():
-        if found := [name for name in columns if name in names]:
+        # A column that is kept may be a feature besides.
+        found = [one for one in columns if one in names and one not in features]
+        if found:
             told = "the active parties hold it anyway" if role == "label" else "it is no feature"
             raise FedatlasError(
                 f"{where}: key 'partition.columns', value '{found[0]}': data set {dataset.name} "

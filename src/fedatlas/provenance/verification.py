@@ -176,7 +176,10 @@ class Traces:
         joined = file.parents[2] / "traces.nc"
         if joined.parent.name not in self.inputs.plan.experiments or not joined.exists():
             return False
-        return file.stem not in Experiment(joined).points.get(file.parent.name, ())
+        try:
+            return file.stem not in Experiment(joined).points.get(file.parent.name, ())
+        except FedatlasError:  # it is damaged, which is said of it
+            return False
 
     def _check_shards(self, attributes: Mapping[str, Any], spec: RunSpec) -> Iterator[CheckResult]:
         folder = self.inputs.results / "shards" / spec.dataset / spec.split

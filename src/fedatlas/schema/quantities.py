@@ -5,7 +5,7 @@ A cost is an axis: something that traces count, or a time that declared links co
 
 import math
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Container
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -223,8 +223,6 @@ DeclaredName = Annotated[str, AfterValidator(_has_file)]
 
 #: Bytes of all kinds are one axis; "exchanges" are rounds, or updates of parties that never wait.
 BYTES = ("bytes_up", "bytes_down", "bytes_sent")
-#: What a trace counts if it knows the bytes of all directions: one of these.
-ALL_BYTES = (("bytes",), ("bytes_up", "bytes_down"), ("bytes_sent",))
 #: Axes that a trace does not hold but its counts add up to.
 SUMMED_COSTS = {
     "exchanges": Counted(
@@ -242,6 +240,12 @@ _LATENCY = re.compile(rf"latency\( *{_NUMBER} *(?:, *{_NUMBER} *)?\)")
 _NETWORK = re.compile(
     rf"network\( *latency *= *{_NUMBER} *, *bandwidth *= *{_NUMBER} *, *gradient *= *{_NUMBER} *\)"
 )
+
+
+def counts_all_bytes(costs: Container[str]) -> bool:
+    """Whether these costs have the bytes of all directions; a log may count one direction only."""
+    up, down, sent = (name in costs for name in BYTES)
+    return "bytes" in costs or (up == down and (up or sent))
 
 
 @dataclass(frozen=True)

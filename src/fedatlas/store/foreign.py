@@ -16,12 +16,12 @@ from fedatlas.files import canonical_json
 from fedatlas.schema.foreign import FOREIGN_COSTS, CurvesMapping
 from fedatlas.schema.models import validated
 from fedatlas.schema.quantities import (
-    ALL_BYTES,
     BYTES,
     LARGER_IS_BETTER,
     LEVELS,
     MEASUREMENTS,
     OPTIMUM_ACCURACY,
+    counts_all_bytes,
 )
 from fedatlas.store.atlas import Atlas, open_atlas
 from fedatlas.store.experiment import (
@@ -95,6 +95,7 @@ def import_runs(
     named = _in_full(log, validated(CurvesMapping, mapping, f"{log.where}: mapping"))
     rows, has_seeds = _rows(log, named)
     told = [*_taken(log, named)]
+    rows = _measured(log, named, rows, told)
     runs = {str(run): _trace(log, named, own, told) for run, own in rows.groupby("run", sort=False)}
     keys = _keys(log, runs)
     if unknown := sorted(named.titles.keys() - runs.keys() - {*keys.values()}):
@@ -137,6 +138,17 @@ def _require_replaceable(file: Path) -> None:
         raise FedatlasError(f"{file}: holds runs that fedatlas trained: name another folder")
 
 
+def _measured(log: Log, named: CurvesMapping, rows: pd.DataFrame, told: list[str]) -> pd.DataFrame:
+    """The rows of runs that have some value; told: lists the others."""
+    finite = rows[[*named.metrics]].apply(np.isfinite).any(axis=1)
+    values = finite.groupby(rows["run"]).any()
+    metrics = ", ".join(named.metrics)
+    if not values.any():
+        raise log.error(f"run '{rows['run'].iloc[0]}' has no value of {metrics}")
+    told += [f"run '{run}' left out: no value of {metrics}" for run in values.index[~values]]
+    return rows[rows["run"].map(values)]
+
+
 def _keys(log: Log, runs: Iterable[str]) -> dict[str, str]:
     """Names of runs, and their keys, which are parts of paths; FedatlasError if two are one."""
     keys: dict[str, str] = {}
@@ -168,14 +180,13 @@ def _in_full(log: Log, given: CurvesMapping) -> CurvesMapping:
     if found["round"] is None:
         raise log.error(
             "no column has the name of the round: name one in a mapping, 'round: COLUMN'; "
-            f"{columns}{_hint(log.columns[0])}"
+            f"{columns}{_hint(next(iter(log.columns), ''))}"
         )
     rest = {name: column for name, column in plain.items() if column not in found.values()}
-    both = "bytes" in rest and any(name in rest for name in BYTES)  # bytes are their sum
+    parts = {name for name in BYTES if name in rest}
+    needless = {"bytes"} if counts_all_bytes(parts) else parts if "bytes" in rest else set()
     costs = given.costs or {
-        one: column
-        for one, column in rest.items()
-        if one in FOREIGN_COSTS and not (both and one == "bytes")
+        one: column for one, column in rest.items() if one in FOREIGN_COSTS and one not in needless
     }
     metrics = given.metrics or _obvious_metrics(log, rest)
     if not metrics:
@@ -221,7 +232,7 @@ def _taken(log: Log, named: CurvesMapping) -> Iterator[str]:
     if left := [column for column in log.columns if column not in used]:
         yield f"not read: {', '.join(left)}"
     counted = [name for name in BYTES if name in named.costs]
-    if counted and not any({*names} <= named.costs.keys() for names in ALL_BYTES):
+    if counted and not counts_all_bytes(named.costs):
         yield f"bytes of all directions are not known, only {counted[0]}"
     if log.beside:
         yield f"not read: files of {log.beside}; --format chooses"
@@ -318,8 +329,6 @@ def _trace(log: Log, named: CurvesMapping, rows: pd.DataFrame, told: list[str]) 
     run = rows["run"].iloc[0]
     costs = ["round", *(name for name in named.costs if rows[name].notna().any())]
     metrics = [name for name in named.metrics if np.isfinite(rows[name]).any()]
-    if not metrics:
-        raise log.error(f"run '{run}' has no value of {', '.join(named.metrics)}")
     values, status, gaps = {}, [], []
     for seed, own in rows.groupby("seed"):
         kept, ends = _records(own[costs], own[metrics])

@@ -6,7 +6,7 @@ Nothing in them is executed or unpickled.
 import json
 import re
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from io import StringIO
 from math import inf, nan
@@ -65,7 +65,7 @@ class _Format(NamedTuple):
     """matches: names of its files, of which a folder may hold some anywhere. read: one of these.
 
     holds: what is expected in them. in_folder: whether the folder, not the file, has the name of a
-    run.
+    run. is_one: whether a file of such a name is one.
     """
 
     title: str
@@ -73,6 +73,11 @@ class _Format(NamedTuple):
     holds: str
     read: Callable[[Path], pd.DataFrame]
     in_folder: bool = False
+    is_one: Callable[[Path], bool] = lambda _: True
+
+    def files(self, folder: Path) -> list[Path]:
+        """Its files anywhere in a folder."""
+        return sorted(file for file in folder.rglob(self.matches) if self.is_one(file))
 
 
 def _read_csv(file: Path) -> pd.DataFrame:
@@ -200,16 +205,20 @@ def _read_mlflow(file: Path) -> pd.DataFrame:
         for _, value, step, *_ in map(str.split, one.read_text(encoding="utf-8").splitlines())
     )
     given = {one.name: one.read_text(encoding="utf-8") for one in file.parent.glob("params/*")}
-    return frame.assign(**{**given, NAME: str(declared.get("run_name"))})
+    return _with_parameters(frame, given, str(declared.get("run_name") or declared["run_id"]))
 
 
 def _read_mlflow_database(file: Path) -> pd.DataFrame:
     """The runs of a SQLite database that are not deleted; NaN has a column of its own there."""
     with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as database:
         database.execute("PRAGMA trusted_schema = OFF")
-        active = "SELECT run_uuid, name FROM runs WHERE lifecycle_stage = 'active'"
-        frames = []
-        for run, name in database.execute(active).fetchall():
+        active = (
+            "SELECT run_uuid, runs.name, experiments.name FROM runs LEFT JOIN experiments "
+            "USING (experiment_id) WHERE runs.lifecycle_stage = 'active'"
+        )
+        runs, frames = database.execute(active).fetchall(), []
+        several = len({experiment for *_, experiment in runs}) > 1
+        for run, name, experiment in runs:
             asked = (
                 "SELECT key, step, value, is_nan FROM metrics WHERE run_uuid = ? ORDER BY timestamp"
             )
@@ -219,8 +228,27 @@ def _read_mlflow_database(file: Path) -> pd.DataFrame:
                 for key, step, value, is_nan in numbers
             )
             given = database.execute("SELECT key, value FROM params WHERE run_uuid = ?", [run])
-            frames.append(frame.assign(**{**dict(given.fetchall()), NAME: name}))
+            named = f"{experiment}/{name or run}" if several else name or run
+            frames.append(_with_parameters(frame, dict(given.fetchall()), named))
+    if not frames:
+        raise ValueError("it has no active runs")
     return pd.concat(frames)
+
+
+def _with_parameters(frame: pd.DataFrame, given: Mapping[str, str], name: str) -> pd.DataFrame:
+    """A run's metrics with its parameters, but for those that are called as a metric is."""
+    own = {key: value for key, value in given.items() if key not in frame}
+    return frame.assign(**{**own, NAME: name})
+
+
+def _is_mlflow_database(file: Path) -> bool:
+    """Whether a file is SQLite with MLflow's tables."""
+    try:
+        with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as database:
+            tables = database.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+            return {"runs", "metrics", "params"} <= {name for (name,) in tables}
+    except sqlite3.Error:
+        return False
 
 
 def _read_flower(file: Path) -> pd.DataFrame:
@@ -267,7 +295,8 @@ FORMATS = {
     "wandb": _Format("W&B", "*.wandb", "the history of an offline run", _read_wandb),
     "mlflow": _Format("MLflow", "meta.yaml", "a run_id, beside metrics/", _read_mlflow),
     "mlflow-database": _Format(
-        "MLflow database", "*.db", "SQLite with runs and metrics", _read_mlflow_database
+        *("MLflow database", "*.db", "SQLite with runs and metrics", _read_mlflow_database),
+        is_one=_is_mlflow_database,
     ),
     "ioh": _Format("IOHprofiler", "IOHprofiler_*.json", "scenarios with runs", _read_ioh),
     "parquet": _Format("Parquet", "*.parquet", "a table", pd.read_parquet),
@@ -320,7 +349,10 @@ def _beside(paths: Iterable[Path], kind: str) -> list[str]:
     return [
         other
         for other, own in FORMATS.items()
-        if other != kind and any(next(path.rglob(own.matches), None) for path in folders)
+        if other != kind
+        and any(
+            not file.match(FORMATS[kind].matches) for path in folders for file in own.files(path)
+        )
     ]
 
 
@@ -332,7 +364,7 @@ def _files(path: Path, asked: str) -> tuple[str, list[Path]]:
     for kind in kinds:
         pattern = FORMATS[kind].matches
         alone = [path] * (bool(asked) or path.match(pattern))
-        if files := sorted(path.rglob(pattern)) if path.is_dir() else alone:
+        if files := FORMATS[kind].files(path) if path.is_dir() else alone:
             others = [] if asked or kind in _USUAL else _beside([path], kind)
             if own := [other for other in others if other not in _USUAL]:
                 formats = " and ".join([kind, *own])

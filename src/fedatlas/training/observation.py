@@ -147,13 +147,14 @@ class Observation:
     ) -> None:
         if bare == "broadcast":
             self._reached = np.asarray(options["to"])
+        bound = signature(function).bind(*given, **options).arguments
         if bare == "minibatches":
-            self._note_computing(signature(function).bind(*given, **options).arguments)
+            self._note_computing(bound)
         if bare == "gather":
             self._check_rows(name, given)
         if options.get("bits") is not None:
             _check_bits(name, options["bits"])
-        if bare == "secure_margins" and (not given or given[0] is not self._settled):
+        if bare == "secure_margins" and bound.get("state") is not self._settled:
             raise ContractViolation(
                 "network.secure_margins is given a state whose updates may be under way: call "
                 "state = network.barrier(state, self.rule) before it, in the same round"

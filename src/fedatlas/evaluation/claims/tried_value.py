@@ -234,8 +234,11 @@ class ChosenValueTest(ClaimTest):
         """The best value by the pooled score, then by each tuning seed alone."""
         choice = results.chosen[run]
         by_seed = zip(*(choice.by_seed[point] for point in values), strict=True)
-        rows = [[choice.scores[point] for point in values], *by_seed]
-        return [
-            min(v for v, score in zip(values.values(), row, strict=True) if score <= min(row) + TIE)
-            for row in rows
-        ]
+        declared = {p: hyper_parameters(results.traces[run][p]) for p in values}
+
+        def best(scores: Sequence[float]) -> float:
+            lowest = min(scores) + TIE
+            tied = [p for p, score in zip(values, scores, strict=True) if score <= lowest]
+            return values[min(tied, key=lambda point: size_of(declared[point]))]
+
+        return [best(row) for row in ([choice.scores[point] for point in values], *by_seed)]

@@ -17,7 +17,7 @@ from fedatlas.evaluation.claims.compared import ComparisonTest
 from fedatlas.evaluation.claims.slope import LINEAR_POWER, SlopeTest
 from fedatlas.evaluation.evidence import MARKS
 from fedatlas.evaluation.levels import specification
-from fedatlas.evaluation.results import Results
+from fedatlas.evaluation.results import Results, judged
 from fedatlas.figures.style import Shown, entry, finish, new_canvas
 from fedatlas.schema.claims import CaseOutcome, ClaimTest, Outcome
 from fedatlas.schema.figures import Figure
@@ -272,7 +272,7 @@ def _exponent(figure: RegionFigure, runs: Sequence[str], results: Results) -> _C
 
 def _judged(test: ClaimTest, results: Results) -> tuple[CaseOutcome, float]:
     """What a test of one case finds, and its estimate; NaN without any."""
-    (found,) = test.judge(results)
+    (found,) = judged(test, results)
     return found, np.nan if found.effect is None else found.effect.estimate
 
 
