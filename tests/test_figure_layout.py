@@ -11,6 +11,7 @@ import fedatlas
 from atlas_factory import noisy_trace, write_atlas
 from fedatlas.evaluation.selection import choices, select
 from fedatlas.figures.colours import METHODS, PALETTE, looks
+from fedatlas.figures.curves import _covered
 from fedatlas.figures.style import WIDEST, Shown, as_written, look
 from fedatlas.schema.runs import Selection
 from figure_factory import caption, composed, figure_of
@@ -93,6 +94,10 @@ def test_what_is_covered_is_wider_and_nothing_else_is():
     assert "Wider lines lie below lines that" in caption(canvas)
     apart = composed({"page": {"p": same}, "avg": {"p": other}})
     assert "ider" not in caption(apart)
+    # The end of one beside the start of another is no half of either.
+    x = np.arange(11.0)
+    assert _covered([(x, 10 - x), (x + 9, np.ones(11))], False, False) == [0, 0]
+    assert _covered([(x, np.ones(11)), (x + 5, np.ones(11))], False, False) == [1, 0]
     # An axis of accuracies leaves out the start, beside which two ends are the same.
     ends = {
         run: {"p": auroc_trace(np.r_[0.1, np.linspace(end - 0.01, end, 20)][None])}

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 WIDTH = 1.3  # of lines, points
-_NEAR = 0.01  # lines coincide, as a share of the height that is seen
-_WIDER, _WIDEST = 2.5, 6.0  # a line is than the one that covers it, and than the uppermost, points
+_NEAR = 0.005  # lines coincide, as a share of the height that is seen
+_WIDER, _WIDEST = 2.2, 4.4  # a line is than the one that covers it, and than the uppermost, points
 _NEXT_TO_NOTHING = 100  # how many times a start's cost the next record's is
 # What an axis leaves out.
 _CUT = "curves start below the axis of {}"
@@ -144,7 +144,7 @@ _Line = tuple[np.ndarray, np.ndarray]
 def _covered(lines: Sequence[_Line], *logarithmic: bool) -> list[int]:
     """How many of the lines after each coincide with it along half of the costs of both.
 
-    logarithmic: whether x is, and y.
+    Both costs are at least half of those of the shorter line. logarithmic: whether x is, and y.
     """
     scaled: list[Any] = [
         [np.log10(each) if is_log else each for each, is_log in zip(line, logarithmic, strict=True)]
@@ -157,6 +157,8 @@ def _covered(lines: Sequence[_Line], *logarithmic: bool) -> list[int]:
         if not len(one[0]) or not len(other[0]):
             return False
         start, end = max(one[0][0], other[0][0]), min(one[0][-1], other[0][-1])
+        if 2 * (end - start) < min(line[0][-1] - line[0][0] for line in (one, other)):
+            return False
         first, second = (np.interp(np.linspace(start, end), *line) for line in (one, other))
         apart = np.abs(first - second)[np.isfinite(first - second)]
         return bool(start < end and len(apart) and np.mean(apart <= near) > 0.5)
