@@ -84,8 +84,13 @@ def best_candidates(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Those of the lowest score, which tie; ones that lost a seed only if all did."""
     healthy = [one for one in candidates if None not in one["scores_by_seed"]] or candidates
     scores = [inf if one["score"] is None else one["score"] for one in healthy]
+    return [healthy[place] for place in best_places(scores)]
+
+
+def best_places(scores: Sequence[float]) -> list[int]:
+    """Places of the lowest scores, which tie but for rounding."""
     lowest = min(scores) + TIE
-    return [one for one, score in zip(healthy, scores, strict=True) if score <= lowest]
+    return [place for place, score in enumerate(scores) if score <= lowest]
 
 
 def size_of(hyper_parameters: Mapping[str, Any]) -> list[tuple[str, float, str]]:

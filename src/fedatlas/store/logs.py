@@ -332,14 +332,17 @@ def read_log(
     if len(kinds) > 1:
         formats = " and ".join(sorted(kinds))
         raise FedatlasError(f"{where}: have the formats {formats}: name one with --format")
-    own = FORMATS[min(kinds)]
+    own, beside = FORMATS[min(kinds)], _beside(paths, min(kinds))
+    rivals = [one for one in beside if one not in _USUAL]
+    if rivals and not kind and min(kinds) not in _USUAL:
+        formats = " and ".join([*kinds, *rivals])
+        raise FedatlasError(f"{where}: has the formats {formats}: name one with --format")
     frames = [_frame(path, file, own) for path, (_, files) in found.items() for file in files]
     stem = paths[0].resolve().name.partition(".")[0]
     stem = re.sub(r"[-_ ]*\d*$", "", stem) if len(paths) > 1 else stem  # without its seed
     stem = re.sub(r"[^\w.-]+", "-", stem) or "mine"
     frame = pd.concat(frames, ignore_index=True)
-    beside = ", ".join(FORMATS[one].title for one in _beside(paths, min(kinds)))
-    log = Log(where, own.title, stem, frame, beside)
+    log = Log(where, own.title, stem, frame, ", ".join(FORMATS[one].title for one in beside))
     return _named(log, f" of {own.title}: {own.holds} are expected")
 
 
@@ -365,10 +368,6 @@ def _files(path: Path, asked: str) -> tuple[str, list[Path]]:
         pattern = FORMATS[kind].matches
         alone = [path] * (bool(asked) or path.match(pattern))
         if files := FORMATS[kind].files(path) if path.is_dir() else alone:
-            others = [] if asked or kind in _USUAL else _beside([path], kind)
-            if own := [other for other in others if other not in _USUAL]:
-                formats = " and ".join([kind, *own])
-                raise FedatlasError(f"{path}: has the formats {formats}: name one with --format")
             return kind, files
     if path.suffix in _PACKED:
         raise FedatlasError(f"{path}: is packed: unpack it first")

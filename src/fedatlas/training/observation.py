@@ -147,14 +147,16 @@ class Observation:
     ) -> None:
         if bare == "broadcast":
             self._reached = np.asarray(options["to"])
-        bound = signature(function).bind(*given, **options).arguments
         if bare == "minibatches":
-            self._note_computing(bound)
+            self._note_computing(_arguments(function, given, options))
         if bare == "gather":
             self._check_rows(name, given)
         if options.get("bits") is not None:
             _check_bits(name, options["bits"])
-        if bare == "secure_margins" and bound.get("state") is not self._settled:
+        if (
+            bare == "secure_margins"
+            and _arguments(function, given, options).get("state") is not self._settled
+        ):
             raise ContractViolation(
                 "network.secure_margins is given a state whose updates may be under way: call "
                 "state = network.barrier(state, self.rule) before it, in the same round"
@@ -186,6 +188,11 @@ class Observation:
                     f"(clients, …) that clients send, {every}, and take sums and means of what it "
                     "returns; one number of each client is a column, losses[:, None]"
                 )
+
+
+def _arguments(function: Any, given: Sequence[Any], options: dict[str, Any]) -> dict[str, Any]:
+    """What a call gives, by name."""
+    return signature(function).bind(*given, **options).arguments
 
 
 def _check_bits(name: str, bits: Any) -> None:

@@ -19,7 +19,7 @@ from fedatlas.evaluation.results import NotTestableError, Results
 from fedatlas.evaluation.selection import hyper_parameters, number_at, scores
 from fedatlas.schema.claims import CaseOutcome, ClaimTest, Kind, Outcome
 from fedatlas.schema.experiments import Experiment
-from fedatlas.schema.runs import TIE, size_of
+from fedatlas.schema.runs import best_places, size_of
 
 
 class Tried(NamedTuple):
@@ -150,8 +150,7 @@ class TriedValueTest(EffectTest):
 
 def _best_of(tried: Sequence[Tried]) -> Tried:
     """The one of the lowest score; of tied ones as points are chosen."""
-    lowest = min(one.score for one in tried) + TIE
-    tied = [one for one in tried if one.score <= lowest]
+    tied = [tried[place] for place in best_places([one.score for one in tried])]
     return min(tied, key=lambda one: size_of(hyper_parameters(one.trace)))
 
 
@@ -233,12 +232,11 @@ class ChosenValueTest(ClaimTest):
     def _chosen(self, results: Results, run: str, values: Mapping[str, float]) -> list[float]:
         """The best value by the pooled score, then by each tuning seed alone."""
         choice = results.chosen[run]
-        by_seed = zip(*(choice.by_seed[point] for point in values), strict=True)
-        declared = {p: hyper_parameters(results.traces[run][p]) for p in values}
-
-        def best(scores: Sequence[float]) -> float:
-            lowest = min(scores) + TIE
-            tied = [p for p, score in zip(values, scores, strict=True) if score <= lowest]
-            return values[min(tied, key=lambda point: size_of(declared[point]))]
-
-        return [best(row) for row in ([choice.scores[point] for point in values], *by_seed)]
+        tried = [
+            [
+                Tried(value, score, results.traces[run][point])
+                for score in (choice.scores[point], *choice.by_seed[point])
+            ]
+            for point, value in values.items()
+        ]
+        return [_best_of(row).value for row in zip(*tried, strict=True)]
